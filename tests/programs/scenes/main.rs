@@ -5,6 +5,7 @@
 mod calm;
 mod cooperation;
 mod filtered;
+mod functions;
 mod hostile;
 mod hostile_join;
 mod kernel;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         "net" => filtered::net(&words),
         "net-until" => filtered::net_until(),
         "http" => filtered::http(&words),
+        "functions" => functions::functions(&words),
         "exit" => return simple::exit(&words),
         "big" => simple::big(),
         "times" => simple::times(&words),

@@ -62,6 +62,13 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
+    /// First and last value of each bucket that has some, and how many; ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        let bucket =
+            |(place, count): (u32, &u64)| (bucket::start::<BITS>(place), bucket::end::<BITS>(place), *count);
+        (0..).zip(&self.counts).filter(|(_, count)| **count > 0).map(bucket)
+    }
+
     /// The mean, rounded down; `None` without values.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod calls;
 mod counts;
 mod histogram;
 pub mod latency;
@@ -17,13 +18,17 @@ mod summary;
 mod syscalls;
 
 pub use analysis::{Analysis, run};
+pub use calls::{
+    Call, CallClasses, CallSums, Callers, Calls, Choice, Inside, Merge, PENDING_MAX, Pending, Returns,
+    is_duration,
+};
 pub use counts::Counts;
 pub use histogram::Histogram;
 pub use losses::Losses;
 pub use report::{
-    ClockOffset, CpuCount, Errors, EventCount, GAPS_MAX, Gap, Interval, Lost, LostCause, OpenCall,
-    ProcessSeen, ProviderCount, Report, SpanCount, SyscallCount, ThreadCall, ThreadCalls, ThreadCount,
-    ThreadTime,
+    ClockOffset, CpuCount, Errors, EventCount, FunctionCount, GAPS_MAX, Gap, Interval, Lost, LostCause,
+    OpenCall, ProcessSeen, ProviderCount, Report, SpanCount, SyscallCount, ThreadCall, ThreadCalls,
+    ThreadCount, ThreadTime,
 };
 pub use scheduling::Scheduling;
 pub use spans::{OPEN_MAX, SpanClasses, SpanRole, SpanSums, Spans};

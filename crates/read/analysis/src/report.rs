@@ -50,6 +50,10 @@ pub struct Report {
     pub spans: Vec<SpanCount>,
     /// Spans that are in no sum, because too many were open at a time.
     pub spans_not_followed: u64,
+    /// Functions whose calls were recorded, those first that took most of the time.
+    pub functions: Vec<FunctionCount>,
+    /// Calls whose own time and total are estimates, because their thread had too many calls to keep apart.
+    pub function_estimates: u64,
     /// System calls that had not returned at the end, the longest first.
     pub open_syscalls: Vec<OpenCall>,
     /// How far times of kernel events are from those of processes' events, as the recorder has measured; absent without
@@ -306,6 +310,22 @@ pub struct SpanCount {
     pub open: u64,
     /// How many began before the recording, or the event that says so was lost or not recorded.
     pub began_before: u64,
+}
+
+/// Calls of a function that returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FunctionCount {
+    /// Its name, for instance `db::open`.
+    pub name: String,
+    /// How many returned.
+    pub calls: u64,
+    /// What they took, without those inside of another call of the same function, in nanoseconds; threads that were in
+    /// it at the same time count each.
+    pub total_ns: u64,
+    /// What they took without the calls inside of them.
+    pub total_self_ns: u64,
+    /// How long they took.
+    pub duration_ns: Interval,
 }
 
 /// A system call that had not returned when the recording ended.

@@ -1,6 +1,7 @@
 //! Everything that `mote report` tells of a recording, in one pass.
 
 use crate::analysis::Analysis;
+use crate::calls::Calls;
 use crate::counts::{Counts, providers};
 use crate::losses::Losses;
 use crate::report::{ClockOffset, ProcessSeen, Report, ThreadCount};
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct Summary<'t> {
     trace: &'t Trace,
-    parts: (Counts, Syscalls, Scheduling, Losses<'t>, Spans),
+    parts: (Counts, Syscalls, Scheduling, Losses<'t>, (Spans, Calls)),
 }
 
 impl<'t> Summary<'t> {
@@ -23,7 +24,8 @@ impl<'t> Summary<'t> {
     #[must_use]
     pub fn new(trace: &'t Trace) -> Summary<'t> {
         let (counts, syscalls) = (Counts::new(trace), Syscalls::new(trace));
-        let parts = (counts, syscalls, Scheduling::new(trace), Losses::new(trace), Spans::new(trace));
+        let own = (Spans::new(trace), Calls::new(trace));
+        let parts = (counts, syscalls, Scheduling::new(trace), Losses::new(trace), own);
         Summary { trace, parts }
     }
 }
@@ -42,7 +44,7 @@ impl Analysis for Summary<'_> {
     }
 
     fn finish(self) -> Report {
-        let (counts, syscalls, scheduling, lost, spans) = self.parts.finish();
+        let (counts, syscalls, scheduling, lost, (spans, calls)) = self.parts.finish();
         let facts = || self.trace.origins().iter().filter_map(|origin| origin.facts.as_ref());
         let (kinds, threads) = (counts.kinds(), counts.threads());
         let mut report = Report {
@@ -69,6 +71,8 @@ impl Analysis for Summary<'_> {
             scheduling,
             spans: spans.kinds,
             spans_not_followed: spans.not_followed,
+            functions: calls.functions.into_iter().map(|(function, _)| function).collect(),
+            function_estimates: calls.estimates,
             clock_offset: facts()
                 .find_map(|facts| facts.offset)
                 .map(|offset| ClockOffset { offset_ns: offset.offset_ns, error_ns: offset.error_ns }),

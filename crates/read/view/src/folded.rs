@@ -4,12 +4,14 @@
 //! worker;main;checkout;price 12
 //! worker;main;checkout;write;entry_SYSCALL_64_[k];vfs_write_[k] 3
 //! ```
-//! Thread, functions from the outermost to the innermost, and how many events had this stack.
+//! Thread, functions from the outermost to the innermost, and how many events had this stack. Where no event has one,
+//! calls of functions can make the lines: with the nanoseconds that were the last function's own.
 
 use crate::Format;
+use crate::call_stacks::CallStacks;
 use crate::json::thread;
 use crate::stack::{Stack, Stacks};
-use mote_timeline::{LossRecord, Record};
+use mote_timeline::{LossRecord, Record, Trace};
 use std::collections::{BTreeMap, HashMap};
 
 /// Counts stacks; the lines come at the end.
@@ -19,6 +21,7 @@ pub struct Folded<'s> {
     seen: HashMap<Key, usize>,
     lines: Vec<(String, u64)>,
     key: Key,
+    calls: Option<CallStacks>,
 }
 
 type Key = (usize, u32, Vec<u8>, Vec<u64>);
@@ -27,7 +30,20 @@ impl<'s> Folded<'s> {
     /// Counts the stacks that `stacks` reads.
     #[must_use]
     pub fn new(stacks: &'s mut Stacks) -> Folded<'s> {
-        Folded { stacks, seen: HashMap::new(), lines: Vec::new(), key: Key::default() }
+        Folded { stacks, seen: HashMap::new(), lines: Vec::new(), key: Key::default(), calls: None }
+    }
+
+    /// The same, of the calls of `trace` where no event has a stack.
+    #[must_use]
+    pub fn or_calls(self, trace: &Trace) -> Folded<'s> {
+        Folded { calls: Some(CallStacks::new(trace)), ..self }
+    }
+
+    /// Ends it. Returns whether its numbers are nanoseconds of calls.
+    pub(crate) fn finish(&mut self) -> bool {
+        let calls = self.calls.take().filter(|_| self.lines.is_empty());
+        self.lines.extend(calls.into_iter().flat_map(|mut calls| calls.lines()));
+        self.seen.is_empty() && !self.lines.is_empty()
     }
 
     /// The stacks and how often each came, in the order of their names.
@@ -42,6 +58,9 @@ impl<'s> Folded<'s> {
 
     /// Counts the stack of an event.
     pub fn add(&mut self, record: &Record<'_>) {
+        if let Some(calls) = &mut self.calls {
+            calls.add(record);
+        }
         let name = thread(record).unwrap_or_default();
         let pid = record.pid().or(record.tid()).unwrap_or(0);
         let Some((kernel, user)) = self.stacks.addresses(record) else { return };
@@ -89,6 +108,7 @@ impl Format for Folded<'_> {
     fn loss(&mut self, _out: &mut Vec<u8>, _loss: &LossRecord<'_>) {}
 
     fn end(&mut self, out: &mut Vec<u8>) {
+        self.finish();
         for (line, count) in self.counts() {
             out.extend_from_slice(format!("{line} {count}\n").as_bytes());
         }

@@ -8,6 +8,7 @@
 //! No allocation per event. Figures: bench `view`, cases `text` and `null`.
 #![forbid(unsafe_code)]
 
+mod call_stacks;
 pub mod civil;
 mod csv;
 mod digits;
@@ -39,7 +40,7 @@ pub use pump::{Outcome, pump};
 pub use select::Selection;
 pub use stack::{Stack, Stacks};
 pub use stacked::Stacked;
-pub use table::table;
+pub use table::{FunctionTable, table};
 pub use text::Text;
 pub use time::TimeStyle;
 pub use top::TopStacks;

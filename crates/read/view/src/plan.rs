@@ -67,7 +67,7 @@ pub(crate) struct Plans<'t> {
     shows_pid: bool,
     /// Stacks have one.
     hides_stacks: bool,
-    /// Ids of spans have one.
+    /// Ids of spans and durations of calls have one.
     hides_spans: bool,
 }
 
@@ -96,7 +96,7 @@ impl<'t> Plans<'t> {
         Plans { hides_stacks: true, ..self }
     }
 
-    /// The same for a format that shows elsewhere in which span an event is.
+    /// The same for a format that shows elsewhere in which span an event is, and how long a call took.
     pub(crate) fn without_spans(self) -> Plans<'t> {
         Plans { hides_spans: true, ..self }
     }
@@ -173,7 +173,8 @@ fn pieces<'t>(
         let hidden = hidden.contains(&Some(index))
             || is_length(class, index)
             || rule.hides_stacks && is_stack(&member.name)
-            || rule.hides_spans && index < 2 && is_span(&member.name);
+            || rule.hides_spans && index < 2 && is_span(&member.name)
+            || rule.hides_spans && mote_analysis::is_duration(rule.event, &member.name);
         let lead = (!hidden).then(|| (rule.lead)(&member.name, std::mem::take(first)));
         let names = rule.names.then(|| Names::of(rule.event, &member.name)).flatten();
         let is_absent_at_0 = rule.ours && known::is_absent_at_0(rule.event, &member.name);

@@ -1,10 +1,12 @@
 //! A report as a page of text that fits the terminal.
 
 mod columns;
+mod functions;
 mod numbers;
 
 use crate::escape::safe;
 use columns::{Columns, Number, Wanted, number};
+pub use functions::FunctionTable;
 use mote_analysis::{Interval, Report};
 use mote_words::{counted, counted_grouped, cut, grouped, middle, wrapped};
 pub(crate) use numbers::duration;
@@ -46,6 +48,7 @@ impl Page {
         self.thread_syscalls(report)?;
         self.scheduling(report)?;
         self.spans(report)?;
+        self.functions(report)?;
         self.kinds(report)?;
         self.counts(report)?;
         self.processes(report)?;
@@ -176,6 +179,12 @@ impl Page {
             self.say(&format!("{count} not counted: too many spans were open at a time"), 2)?;
         }
         Ok(())
+    }
+
+    fn functions(&mut self, report: &Report) -> Result {
+        let (functions, estimates) = (&report.functions, report.function_estimates);
+        let table = FunctionTable { functions, estimates, rows: KINDS, counts_only: false };
+        table.write(&mut self.out, self.width)
     }
 
     fn kinds(&mut self, report: &Report) -> Result {
@@ -419,7 +428,8 @@ const STREAM_MIN: usize = 24;
 mod tests {
     use super::*;
     use mote_analysis::{
-        Errors, EventCount, Gap, Lost, SyscallCount, ThreadCall, ThreadCalls, ThreadCount, ThreadTime,
+        Errors, EventCount, FunctionCount, Gap, Lost, SyscallCount, ThreadCall, ThreadCalls, ThreadCount,
+        ThreadTime,
     };
 
     #[test]
@@ -477,7 +487,16 @@ mod tests {
             total_ns: Some(all),
             syscalls: vec![of_name; 9],
         };
+        let function = FunctionCount {
+            name: "f".repeat(200),
+            calls: all,
+            total_ns: all,
+            total_self_ns: all,
+            duration_ns: interval,
+        };
         let report = Report {
+            functions: vec![FunctionCount { name: "\x1b::f".to_owned(), ..function.clone() }, function],
+            function_estimates: all,
             thread_syscalls: vec![of_thread; 30],
             syscalls: vec![call.clone(), SyscallCount { duration_ns: None, ..call }],
             scheduling: vec![time.clone(), ThreadTime { queued_ns: None, ..time }],

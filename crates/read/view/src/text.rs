@@ -51,7 +51,7 @@ impl<'t> Text<'t> {
         }
     }
 
-    /// The same without the ids of spans.
+    /// The same without the ids of spans, and how long calls took.
     pub(crate) fn without_spans(self) -> Text<'t> {
         Text { plans: self.plans.without_spans(), ..self }
     }
@@ -76,6 +76,20 @@ impl<'t> Text<'t> {
         self.times.text(out, record);
         out.extend_from_slice(b"] ");
         out.extend_from_slice(self.labels.of(record));
+    }
+
+    /// Appends name and id of an event's thread.
+    pub(crate) fn thread(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
+        out.extend_from_slice(self.labels.of(record));
+    }
+
+    /// Appends the time of something that is shown later than it came, on a clock that began at `epoch`, and its
+    /// thread.
+    pub(crate) fn place_of(&mut self, out: &mut Vec<u8>, time: i64, epoch: i64, thread: &[u8]) {
+        out.push(b'[');
+        self.times.shown(out, time, epoch);
+        out.extend_from_slice(b"] ");
+        out.extend_from_slice(thread);
     }
 
     #[inline]

@@ -67,6 +67,12 @@ impl Times {
         self.print(out, number);
     }
 
+    /// The same of something that is shown, so that the next delta counts from it.
+    pub(crate) fn shown(&mut self, out: &mut Vec<u8>, time: i64, epoch: i64) {
+        self.moment(out, time, epoch);
+        self.previous = Some(time);
+    }
+
     #[inline]
     fn print(&mut self, out: &mut Vec<u8>, mut number: i64) {
         if number < 0 && !matches!(self.style, TimeStyle::Absolute | TimeStyle::Date) {

@@ -3,8 +3,11 @@
 #[path = "../../analysis/tests/support/spans.rs"]
 mod spans;
 
+#[path = "../../analysis/tests/support/calls.rs"]
+mod calls;
+
 use mote_timeline::{Range, Trace};
-use mote_view::{Firefox, Format, Perfetto, Selection, pump};
+use mote_view::{Firefox, FlameGraph, Folded, Format, Perfetto, Selection, Stacks, pump};
 use serde_json::Value;
 use spans::What::{self, *};
 
@@ -161,4 +164,72 @@ fn markers_have_the_durations_of_spans() {
     ];
     let markers: Vec<_> = markers.iter().map(|(name, start, end)| (&**name, *start, *end)).collect();
     assert_eq!(markers, expect);
+}
+
+/// The caller comes last; its first callee seems to begin before it, and its last one ends with it.
+const CALLS: [calls::What; 7] = [
+    (1, "leaf", 1000, 1010),
+    (1, "app:event", 1025, 1025),
+    (1, "db::open", 1020, 1030),
+    (2, "leaf", 1022, 1032),
+    (1, "walk", 1020, 1040),
+    (1, "main", 1001, 1040),
+    (1, "leaf", 1050, 1060),
+];
+
+#[test]
+fn calls_are_slices_that_lie_inside_of_each_other() {
+    let (_dir, trace) = calls::trace(&CALLS);
+    let happened = tracks(&exported(&trace, &mut Perfetto::new(&trace, None)));
+    let on = |track: &str| -> Vec<(u64, &str)> {
+        let on = happened.iter().filter(|(_, on, what)| on == track && !what.starts_with("at "));
+        on.map(|(time, _, what)| (*time, &**what)).collect()
+    };
+    let expect = [
+        (1001, "begin main"),
+        (1001, "begin leaf"),
+        (1010, "end"),
+        (1020, "begin walk"),
+        (1020, "begin db::open"),
+        (1030, "end"),
+        (1040, "end"),
+        (1040, "end"),
+        (1050, "begin leaf"),
+        (1060, "end"),
+    ];
+    assert_eq!(on("thread 1"), expect);
+    assert_eq!(on("thread 2"), [(1022, "begin leaf"), (1032, "end")]);
+}
+
+#[test]
+fn calls_are_markers_with_a_duration() {
+    let (_dir, trace) = calls::trace(&CALLS);
+    let profile: Value =
+        serde_json::from_slice(&exported(&trace, &mut Firefox::new(&trace, None, 1000))).expect("JSON");
+    let threads = profile["threads"].as_array().expect("threads");
+    let thread = threads.iter().find(|thread| thread["tid"] == "1").expect("thread 1");
+    let markers = &thread["markers"];
+    let ends: Vec<f64> =
+        markers["endTime"].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
+    assert!(ends.iter().any(|end| (end * 1e6).round() == 60.0), "{markers}");
+    assert_eq!(markers["length"], 6, "{markers}");
+}
+
+#[test]
+fn calls_make_stacks_where_there_are_no_others() {
+    let (_dir, trace) = calls::trace(&CALLS);
+    let mut stacks = Stacks::new(&trace, "nowhere".as_ref(), &Default::default()).expect("none is read");
+    let folded = exported(&trace, &mut Folded::new(&mut stacks).or_calls(&trace));
+    let expect = "\
+[thread];leaf 20
+[thread];main 9
+[thread];main;leaf 10
+[thread];main;walk 10
+[thread];main;walk;db::open 10
+";
+    assert_eq!(String::from_utf8_lossy(&folded), expect);
+    let picture = exported(&trace, &mut FlameGraph::new(&trace, &mut stacks, "t"));
+    let picture = String::from_utf8_lossy(&picture);
+    assert!(picture.contains("<title>walk (20ns, 33.90 %)</title>"), "{picture}");
+    assert!(exported(&trace, &mut Folded::new(&mut stacks)).is_empty(), "no event has a stack");
 }

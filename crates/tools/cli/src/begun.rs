@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The flag.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct ReadyArgs {
     /// Write the recording's directory and a newline to this descriptor when recording has begun, then close it
     #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(3..))]

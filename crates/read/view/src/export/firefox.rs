@@ -1,8 +1,8 @@
 //! A profile for the Firefox Profiler (<https://profiler.firefox.com>).
 //!
-//! Each thread is one there. System calls and spans are markers with a duration, a span where it was made; other
-//! events are markers at one moment; times on a CPU are markers of the category "CPU"; stacks are samples. A marker
-//! has the event's fields as text, which can be searched.
+//! Each thread is one there. System calls, calls of functions and spans are markers with a duration, a span where it
+//! was made; other events are markers at one moment; times on a CPU are markers of the category "CPU"; stacks are
+//! samples. A marker has the event's fields as text, which can be searched.
 //!
 //! # Cost
 //! Memory: the profile is whole before it is written; some 150 bytes for each event.
@@ -16,7 +16,7 @@ use fxprof_processed_profile::{
     MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval,
     StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp,
 };
-use mote_analysis::{SpanClasses, SpanRole};
+use mote_analysis::{Call, SpanClasses, SpanRole};
 use mote_ctf::{Fields, Value};
 use mote_timeline::{LossRecord, Record, Trace};
 use std::collections::HashMap;
@@ -72,6 +72,7 @@ struct Categories {
     events: CategoryHandle,
     calls: CategoryHandle,
     spans: CategoryHandle,
+    functions: CategoryHandle,
     cpu: CategoryHandle,
     kernel: CategoryHandle,
     user: CategoryHandle,
@@ -119,6 +120,7 @@ impl<'s> Firefox<'s> {
             events: add("Events", CategoryColor::Blue),
             calls: add("System calls", CategoryColor::Orange),
             spans: add("Spans", CategoryColor::Green),
+            functions: add("Functions", CategoryColor::Purple),
             cpu: add("CPU", CategoryColor::LightBlue),
             kernel: add("Kernel", CategoryColor::Orange),
             user: add("User", CategoryColor::Yellow),
@@ -217,6 +219,15 @@ impl<'s> Firefox<'s> {
         }
     }
 
+    fn function(&mut self, record: &Record<'_>, call: &Call) {
+        let fields = self.fields(record);
+        let name = self.roles.function(call.function).to_owned();
+        let marker = self.marker(&name, self.categories.functions, &fields);
+        let thread = self.thread_of(record);
+        let timing = MarkerTiming::Interval(self.at(call.begin), self.at(call.end));
+        self.profile.add_marker(thread, timing, marker);
+    }
+
     fn instant(&mut self, record: &Record<'_>) {
         let fields = self.fields(record);
         let marker = self.marker(record.name(), self.categories.events, &fields);
@@ -277,6 +288,7 @@ impl Format for Firefox<'_> {
             }
             Role::Return(_) => self.end(record, call(record)),
             Role::Span(role) => self.in_span(record, role),
+            Role::Function(call) => self.function(record, &call),
             Role::Instant => self.instant(record),
         }
         self.sample(record);

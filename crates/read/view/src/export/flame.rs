@@ -1,16 +1,17 @@
 //! A flame graph as one SVG file, to be searched and zoomed in a browser.
 //!
 //! Counted stacks become a tree whose nodes are rectangles: as wide as the share of events that went through them,
-//! callers below what they called. A click zooms to a function, a search (Ctrl-F) marks all that match a regular
-//! expression and says which share they are. What the file needs for that is in it (`flame.js`); without scripts it
-//! is a picture with titles.
+//! callers below what they called. Where no event has a stack, calls of functions become the tree, as wide as their
+//! time. A click zooms to a function, a search (Ctrl-F) marks all that match a regular expression and says which share
+//! they are. What the file needs for that is in it (`flame.js`); without scripts it is a picture with titles.
 //!
 //! # Cost
 //! Rectangles that would be narrower than [`NARROWEST`] of the width are left out.
 
 use crate::folded::Folded;
+use crate::table::duration;
 use crate::{Format, Stacks};
-use mote_timeline::{LossRecord, Record};
+use mote_timeline::{LossRecord, Record, Trace};
 use mote_words::counted;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -85,10 +86,11 @@ pub struct FlameGraph<'s> {
 }
 
 impl<'s> FlameGraph<'s> {
-    /// Counts the stacks that `stacks` reads; the picture is called `title`.
+    /// Counts the stacks that `stacks` reads, or sums up the calls of `trace` where there are none; the picture is
+    /// called `title`.
     #[must_use]
-    pub fn new(stacks: &'s mut Stacks, title: &str) -> FlameGraph<'s> {
-        FlameGraph { folded: Folded::new(stacks), title: title.to_owned() }
+    pub fn new(trace: &Trace, stacks: &'s mut Stacks, title: &str) -> FlameGraph<'s> {
+        FlameGraph { folded: Folded::new(stacks).or_calls(trace), title: title.to_owned() }
     }
 }
 
@@ -100,13 +102,19 @@ impl Format for FlameGraph<'_> {
     fn loss(&mut self, _out: &mut Vec<u8>, _loss: &LossRecord<'_>) {}
 
     fn end(&mut self, out: &mut Vec<u8>) {
+        let unit = if self.folded.finish() { duration } else { events };
         let root = Node::of(self.folded.counts());
-        out.extend_from_slice(svg(&self.title, &root).as_bytes());
+        out.extend_from_slice(svg(&self.title, &root, unit).as_bytes());
     }
 }
 
-/// The picture.
-fn svg(title: &str, root: &Node) -> String {
+/// A number with what it counts.
+fn events(count: u64) -> String {
+    counted(count, "event", "events")
+}
+
+/// The picture; `unit` says what its numbers are.
+fn svg(title: &str, root: &Node, unit: fn(u64) -> String) -> String {
     let frames = frames(root);
     let rows = frames.iter().map(|frame| frame.row + 1).max().unwrap_or(1);
     let height = rows * ROW + 2 * MARGIN;
@@ -144,7 +152,7 @@ fn svg(title: &str, root: &Node) -> String {
             frame.from,
             frame.to,
             frame.row,
-            counted(frame.count, "event", "events"),
+            unit(frame.count),
             colour(&frame.name),
             x + 3.0,
             y + 12,
@@ -219,7 +227,7 @@ mod tests {
 
     #[test]
     fn names_cannot_leave_their_place() {
-        let text = svg("<title>", &Node::of([("a\"<script>\u{1}]]>;b", 1)]));
+        let text = svg("<title>", &Node::of([("a\"<script>\u{1}]]>;b", 1)]), events);
         assert!(text.contains("a&quot;&lt;script&gt;\u{fffd}]]&gt;"), "{text}");
         assert_eq!(text.matches("<script").count(), 1);
     }

@@ -4,6 +4,7 @@
 //! for a viewer (a call begins, a span ends, a CPU is given to another thread) is found out once for each class
 //! (`roles`).
 
+mod calls;
 mod firefox;
 mod flame;
 mod perfetto;

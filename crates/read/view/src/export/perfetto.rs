@@ -1,7 +1,8 @@
 //! A trace of Perfetto, for <https://ui.perfetto.dev> and its `trace_processor`.
 //!
 //! A file is a sequence of packets (`perfetto/trace/trace.proto`), written as events come:
-//! - each thread has a track: its system calls and the spans that it works on are slices, all other events instants;
+//! - each thread has a track: its system calls, its calls of functions and the spans that it works on are slices, all
+//!   other events instants;
 //! - each span has a track below its process, with one slice from its begin to its end, whatever threads it was on;
 //! - switches of the scheduler are those of ftrace, from which Perfetto makes its tracks of CPUs and thread states;
 //! - stacks are samples;
@@ -10,20 +11,23 @@
 //! Times are those of the trace's clock; a snapshot of clocks says what time of day that is.
 //!
 //! # Cost
-//! Memory: what is known of threads, of open slices, and of stacks that differ. Nothing is kept of other events.
+//! Memory: what is known of threads, of open slices, and of stacks that differ; calls of functions whose caller has not
+//! returned. Nothing is kept of other events.
 
+use super::calls::{Edge, Held, edges};
 use super::proto::Message;
 use super::roles::{Role, Roles};
 use crate::json::thread;
 use crate::text::what;
 use crate::{Format, Stacks};
-use mote_analysis::{SpanClasses, SpanRole};
+use mote_analysis::{Call, SpanClasses, SpanRole, is_duration};
 use mote_ctf::model::FieldClass;
 use mote_ctf::{Field, Value};
 use mote_timeline::{LossRecord, Record, Trace};
 use std::collections::HashMap;
 
-/// All packets are of one sequence: they are in the order of time.
+/// All packets are of one sequence. Those of calls of functions come late: Perfetto sorts by time, and leaves those of
+/// one moment in their order.
 const SEQUENCE: u32 = 1;
 /// Deepest nesting of slices on a thread that is followed.
 const DEPTH_MAX: usize = 4096;
@@ -63,6 +67,8 @@ enum Slice {
 struct Thread {
     uuid: u64,
     open: Vec<Slice>,
+    /// What lies between its clock and 1970.
+    epoch: i64,
 }
 
 /// Writes a trace of Perfetto.
@@ -79,6 +85,7 @@ pub struct Perfetto<'s> {
     /// Tracks of open spans, by session and id.
     spans: HashMap<(usize, u64), u64>,
     losses: Option<u64>,
+    functions: Held,
     interned: Interned,
 }
 
@@ -102,6 +109,7 @@ impl<'s> Perfetto<'s> {
             processes: HashMap::new(),
             spans: HashMap::new(),
             losses: None,
+            functions: Held::default(),
             interned: Interned::default(),
         }
     }
@@ -162,7 +170,10 @@ impl<'s> Perfetto<'s> {
         let pid = record.pid().unwrap_or(tid);
         self.process(out, session, pid, if pid == tid { name } else { b"" });
         let uuid = self.number();
-        self.threads.insert(key, Thread { uuid, open: Vec::new() });
+        self.threads.insert(
+            key,
+            Thread { uuid, open: Vec::new(), epoch: record.time().saturating_sub(record.monotonic()) },
+        );
         describe(out, uuid, |track| {
             track.message(4, |thread| {
                 thread.signed(1, pid as i32);
@@ -240,6 +251,43 @@ impl<'s> Perfetto<'s> {
         }
     }
 
+    /// A call: it is written when it is known what was in it.
+    fn function(&mut self, out: &mut Vec<u8>, record: &Record<'_>, call: Call) {
+        let key = self.thread(out, record);
+        let (mut fields, name) = (Vec::new(), record.name());
+        for field in record.event().iter().flat_map(|event| event.payload()) {
+            if !is_duration(name, field.name) {
+                Message::new(&mut fields).message(4, |annotation| annotate(annotation, &field));
+            }
+        }
+        self.functions.put(key, call, fields);
+        if self.functions.is_full() {
+            self.write_functions(out);
+        }
+    }
+
+    /// Writes the calls so far.
+    fn write_functions(&mut self, out: &mut Vec<u8>) {
+        for (key, outermost) in self.functions.take() {
+            let (track, epoch) = self.threads.get(&key).map_or((0, 0), |thread| (thread.uuid, thread.epoch));
+            edges(outermost, |edge| {
+                let (Edge::Begin(_, time) | Edge::End(time)) = edge;
+                packet(out, Some(time.saturating_sub(epoch)), |packet| {
+                    packet.message(packet::TRACK_EVENT, |event| {
+                        let kind = if matches!(edge, Edge::Begin(..)) { Kind::Begin } else { Kind::End };
+                        event.unsigned(9, kind as u32);
+                        event.unsigned(11, track);
+                        if let Edge::Begin(called, _) = edge {
+                            event.text(23, self.roles.function(called.call.function).as_bytes());
+                            event.text(22, b"f");
+                            event.fields(&called.fields);
+                        }
+                    });
+                });
+            });
+        }
+    }
+
     fn instant(&mut self, out: &mut Vec<u8>, record: &Record<'_>) {
         let key = self.thread(out, record);
         let track = self.threads.get(&key).map_or(0, |thread| thread.uuid);
@@ -293,9 +341,14 @@ impl Format for Perfetto<'_> {
             Role::Call(call) => self.enter(out, record, Slice::Call(call)),
             Role::Return(call) => self.leave(out, record, Slice::Call(call)),
             Role::Span(role) => self.in_span(out, record, role),
+            Role::Function(call) => self.function(out, record, call),
             Role::Instant => self.instant(out, record),
         }
         self.sample(out, record);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.write_functions(out);
     }
 
     fn loss(&mut self, out: &mut Vec<u8>, loss: &LossRecord<'_>) {

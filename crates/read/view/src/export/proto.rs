@@ -60,6 +60,11 @@ impl<'o> Message<'o> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
+    /// Fields that were written before.
+    pub(super) fn fields(&mut self, fields: &[u8]) {
+        self.out.extend_from_slice(fields);
+    }
+
     /// A message, which `write` writes.
     pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Message<'_>)) {
         self.key(field, LENGTH);

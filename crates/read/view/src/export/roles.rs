@@ -1,6 +1,6 @@
 //! What the classes of events mean for a viewer of tracks.
 
-use mote_analysis::{SpanClasses, SpanRole, SyscallClasses, SyscallRole};
+use mote_analysis::{Call, CallClasses, SpanClasses, SpanRole, SyscallClasses, SyscallRole};
 use mote_timeline::{ClassId, Record, Trace};
 
 /// What an event means.
@@ -14,6 +14,8 @@ pub(super) enum Role {
     Return(usize),
     /// A part of a program's work begins, ends, or changes threads.
     Span(SpanRole),
+    /// A call of a function that has returned.
+    Function(Call),
     /// A CPU goes from one thread to another.
     Switch,
 }
@@ -23,6 +25,7 @@ pub(super) enum Role {
 pub(super) struct Roles {
     calls: SyscallClasses,
     spans: SpanClasses,
+    functions: CallClasses,
     /// By [`ClassId`]: whether it is a switch of the scheduler.
     switches: Vec<bool>,
 }
@@ -33,11 +36,15 @@ impl Roles {
         let ids = 0..u32::try_from(trace.classes()).unwrap_or(u32::MAX);
         let is_switch = |id| trace.class(ClassId(id)).is_some_and(|(_, class)| class.name == "sched_switch");
         let switches = ids.map(is_switch).collect();
-        Roles { calls: SyscallClasses::new(trace), spans: SpanClasses::new(trace), switches }
+        let (calls, spans) = (SyscallClasses::new(trace), SpanClasses::new(trace));
+        Roles { calls, spans, functions: CallClasses::new(trace), switches }
     }
 
     /// What `record` means.
     pub(super) fn of(&self, record: &Record<'_>) -> Role {
+        if let Some(call) = self.functions.call(record) {
+            return Role::Function(call);
+        }
         match (self.spans.role(record), self.calls.role(record)) {
             (SpanRole::None | SpanRole::Inside, SyscallRole::Entry(call)) => Role::Call(call),
             (SpanRole::None | SpanRole::Inside, SyscallRole::Exit(call)) => Role::Return(call),
@@ -54,6 +61,11 @@ impl Roles {
     /// The name of a system call.
     pub(super) fn call(&self, number: usize) -> &str {
         self.calls.name(number)
+    }
+
+    /// The name of a function.
+    pub(super) fn function(&self, number: usize) -> &str {
+        self.functions.name(number)
     }
 
     /// The name of a kind of span, as `app:request`.

@@ -4,8 +4,9 @@ use crate::moment::Moment;
 use crate::{cmd, out};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use mote_analysis::CallClasses;
 use mote_pattern::Glob;
-use mote_timeline::{Range, Trace};
+use mote_timeline::{Entry, Range, Trace};
 use mote_view::{Firefox, FlameGraph, Folded, Format, Perfetto, Selection, Stacks, pump};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -15,19 +16,23 @@ use std::process::ExitCode;
 
 /// Write a recording for another viewer: Perfetto, the Firefox Profiler, flame graphs
 ///
-/// Reads what `mote view` reads. Threads become tracks; system calls and spans lie on them from their begin to their
-/// end, other events are moments; stacks are samples.
+/// Reads what `mote view` reads. Threads become tracks; system calls, calls of functions and spans lie on them from
+/// their begin to their end, other events are moments; stacks are samples.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   mote export trace --to perfetto -o trace.pftrace    open it at https://ui.perfetto.dev
   mote export trace --to firefox -o trace.json        load it at https://profiler.firefox.com
-  mote export trace --to svg -o flame.svg             a flame graph of all stacks (--stack)
+  mote export trace --to svg -o flame.svg             a flame graph: stacks (--stack), or functions
   mote export trace --to folded                       the same stacks, counted, for other tools
   mote export trace --to perfetto -e 'net:*' --from +1s --until +2s -o part.pftrace
 
-Perfetto: a track for each thread, with its system calls and the spans that it works on; a track for each span; CPUs and
-states of threads where sched_switch was recorded; events with a stack are samples, too. Firefox: the same as markers.
+Perfetto: a track for each thread, with its system calls, calls of functions (f:*) and the spans that it works on; a
+track for each span; CPUs and states of threads where sched_switch was recorded; events with a stack are samples, too.
+Firefox: the same as markers.
+
+Flame graph and folded: how many events had each stack. Where no event has one, calls of functions make the stacks, and
+the numbers are the nanoseconds that were a function's own.
 
 In the flame graph a click zooms, Ctrl-F searches by a regular expression, Esc shows all again.
 
@@ -87,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let selection = Selection::new(&trace, &[], &globs, &args.tid).without_state(&trace);
     let mut stacks = cmd::stacks(&trace, &args.dir, args.symfs.as_deref())?;
     let mut events = trace.events(range);
-    let mut format = format(args, &trace, &mut stacks, start);
+    let mut format = format(args, &trace, &mut stacks, start.min(first_call(args, &trace)));
     let outcome = pump(&mut events, &selection, None, format.as_mut(), &mut to)
         .with_context(|| format!("cannot write {}", name(args)))?;
     drop(format);
@@ -105,12 +110,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// When the first call of a function began, which is before its event; of use for Firefox only.
+fn first_call(args: &Args, trace: &Trace) -> i64 {
+    let calls = CallClasses::new(trace);
+    if args.to != Viewer::Firefox || calls.functions() == 0 {
+        return i64::MAX;
+    }
+    let (mut events, mut first) = (trace.events(Range::ALL), i64::MAX);
+    while let Some(entry) = events.next() {
+        if let Entry::Event(record) = entry
+            && let Some(call) = calls.call(&record)
+        {
+            first = first.min(call.begin);
+        }
+    }
+    first
+}
+
 fn format<'t>(args: &Args, trace: &'t Trace, stacks: &'t mut Stacks, start: i64) -> Box<dyn Format + 't> {
     match args.to {
         Viewer::Perfetto => Box::new(Perfetto::new(trace, Some(stacks))),
         Viewer::Firefox => Box::new(Firefox::new(trace, Some(stacks), start)),
-        Viewer::Folded => Box::new(Folded::new(stacks)),
-        Viewer::Svg => Box::new(FlameGraph::new(stacks, &args.dir.to_string_lossy())),
+        Viewer::Folded => Box::new(Folded::new(stacks).or_calls(trace)),
+        Viewer::Svg => Box::new(FlameGraph::new(trace, stacks, &args.dir.to_string_lossy())),
     }
 }
 

@@ -56,6 +56,10 @@ JSON: one object. Its keys are stable; times are nanoseconds, rates events in a 
                      of mote-tracing: busy while a thread is in it, self: and in no span inside;
                      open at the end, began_before the recording: not in the times
   spans_not_followed spans that are not counted, because more than a million were open
+  functions          [{name, calls, total_ns, total_self_ns, duration_ns: DURATION}]
+                     of mote functions; total: without calls inside of others of the same function;
+                     self: without the calls inside
+  function_estimates calls of which total and self are estimates
   open_syscalls      [{name, tid, since_ns, open_ns}], which had not returned at the end
   clock_offset       {offset_ns, error_ns}: kernel events' clock less that of programs' events
   problems           what is wrong with the recording, in words

@@ -30,7 +30,7 @@ Examples:
   mote view trace --from +250ms --to +1s       a part of it
   mote view trace --time delta | less          with the time since the line before
   mote view trace --level warning              what matters
-  mote view trace --tree                       spans, with their durations and what was in them
+  mote view trace --tree                       spans and calls of functions, with what was in them
   mote view trace --format json | jq .fields   for programs
   mote view trace --stack -e sched_switch      where threads gave up the CPU (recorded with --stack)
   mote view trace --format folded > stacks     for flamegraph.pl, speedscope
@@ -52,7 +52,9 @@ kernel with _[k] behind.
 
 With --tree, a span is shown when the outermost one around it has ended, with how long it lasted and how long a thread
 was in it (busy); times in it count from the beginning of the outermost one. Other events are in the span that their
-thread was in. Where --event, --tid and the like choose events, the spans are shown that have such events.
+thread was in. Where --event, --tid and the like choose events, the spans are shown that have such events. Calls of
+functions (f:*) are shown in the same way, each around what its thread did meanwhile; whether a call has a caller is
+known at the end only, so what is in no span is printed then.
 
 JSON: one object a line, with time (nanoseconds), cpu, pid, tid, thread, event, level, span (the name of the one that
 the event is in), context, fields; what is not known is left out, or null. A loss is an object with lost, since, until,
@@ -107,7 +109,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LEVEL", value_parser = level)]
     level: Option<Level>,
 
-    /// Show each span with the spans and events in it, whatever threads they were on (of mote-tracing)
+    /// Show each span (of mote-tracing) with the spans and events in it, whatever threads they were on, and each call
+    /// of a function with what its thread did meanwhile
     #[arg(long, conflicts_with_all = ["format", "stack", "limit"])]
     tree: bool,
 

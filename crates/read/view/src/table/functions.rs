@@ -1,0 +1,85 @@
+//! The table of functions whose calls were recorded.
+
+use super::columns::{Columns, Number, Wanted, number};
+use super::numbers::{duration, tight};
+use crate::escape::safe;
+use mote_analysis::{FunctionCount, Interval};
+use mote_words::{counted, counted_grouped, wrapped};
+use std::fmt::Result;
+
+const OF_ALL: &str = "all together";
+const OF_ONE: &str = "how long";
+
+/// With how long they took.
+const TIMES: [Number; 8] = [
+    number("calls", 10, 0),
+    number("total", 7, 0).of(OF_ALL),
+    number("self", 7, 0).of(OF_ALL),
+    number("min", 7, 5).of(OF_ONE),
+    number("mean", 7, 2).of(OF_ONE),
+    number("p50", 7, 4).of(OF_ONE),
+    number("p99", 7, 1).of(OF_ONE),
+    number("max", 7, 0).of(OF_ONE),
+];
+/// Without.
+const COUNTS: [Number; 1] = [number("calls", 10, 0)];
+/// Columns of names: usual ones, and the fewest.
+const NAMES: (usize, usize) = (30, 24);
+
+/// What is shown of functions.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionTable<'a> {
+    /// In the order in which they are shown.
+    pub functions: &'a [FunctionCount],
+    /// Calls whose own time and total are estimates.
+    pub estimates: u64,
+    /// Most rows.
+    pub rows: usize,
+    /// Only the numbers of calls.
+    pub counts_only: bool,
+}
+
+impl FunctionTable<'_> {
+    /// The table in lines of at most `width` columns, behind an empty line; empty without functions.
+    #[must_use]
+    pub fn text(&self, width: usize) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut out, width.max(mote_words::COLUMNS_MIN));
+        out
+    }
+
+    /// Appends it.
+    pub(super) fn write(&self, out: &mut String, width: usize) -> Result {
+        if self.functions.is_empty() {
+            return Ok(());
+        }
+        let shown = || self.functions.iter().take(self.rows);
+        let numbers: &[Number] = if self.counts_only { &COUNTS } else { &TIMES };
+        let names = shown().map(|function| safe(&function.name)).collect();
+        let wanted = Wanted { title: "function", names, name: NAMES, numbers, rest: ("", 0) };
+        let table = Columns::begin(out, width, &wanted)?.with_whole_names();
+        for (function, name) in shown().zip(&wanted.names) {
+            let Interval { min, mean, p50, p99, max, .. } = function.duration_ns;
+            let times = [function.total_ns, function.total_self_ns, min, mean, p50, p99, max];
+            let numbers: Vec<String> =
+                std::iter::once(tight(function.calls, 10)).chain(times.map(duration)).collect();
+            table.row(out, name, &numbers, "")?;
+        }
+        let mut say = |text: &str| {
+            out.push_str(&wrapped(text, width, 2));
+            out.push('\n');
+        };
+        let more = self.functions.len().saturating_sub(self.rows) as u64;
+        if more > 0 {
+            say(&format!("and {}", counted(more, "more function", "more functions")));
+        }
+        if self.estimates > 0 && !self.counts_only {
+            let calls = counted_grouped(self.estimates, "call", "calls");
+            say(&format!(
+                "total and self of {calls} are estimates: their threads had too many others inside of them"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! `mote functions`: calls of functions as a table, as trees, as histograms.
+
+mod choice;
+mod record;
+mod show;
+
+use crate::cmd;
+use crate::out::Place;
+use choice::ChoiceArgs;
+use clap::ValueEnum;
+use mote_analysis::{Calls, run as feed};
+use mote_timeline::{Range, Trace};
+use record::RecordArgs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Show calls of functions: how many, how long, and what was in them
+///
+/// Reads a recording that has calls: events f:NAME with a field `duration`, one for each call that has returned.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote functions -i trace                       all functions, the most time first
+  mote functions -i trace 'http_*' --sort self  some of them, as if no others had been recorded
+  mote functions -i trace --graph --min 1ms     each call that took at least 1 ms, with those in it
+  mote functions -i trace --graph --under handle_request --depth 3
+  mote functions -i trace --under handle_request
+  mote functions -i trace --hist duration       how long each took, as a histogram
+  mote functions -i trace --format json | jq '.functions[] | {name, calls, total_ns}'
+
+The table has a row for each function: its calls, the time that all of them took (total; without calls that were inside
+of another call of the same function), the part of it that was in no other recorded function (self), and how long one
+call took. min, mean and max are exact, the others at most 1.6 % off.
+
+A call is inside of another one of the same thread when it began later and returned earlier. What was not recorded is
+missing: what it called is shown as called by the next caller that was, and its time is that caller's own. Calls that
+had not returned when the recording ended, and those that had begun before, are not there.
+
+A line of --graph: when it began (UTC), the thread, the function, how long it took, its arguments; below it with the
+time from there on what it called. Trees are printed at the end of the recording, as callers are known by then, or
+when 256 MiB are full.
+
+PATTERN: the name of a function with * (any text) and ? (any character), with parameters and generic arguments or
+without.
+
+JSON: one object. Its keys are stable; times are nanoseconds:
+  functions  [{name, calls, total_ns, total_self_ns,
+              duration_ns: {samples, min, mean, p50, p90, p99, max}}]
+  estimates  calls of which total and self are estimates
+  histogram  with --hist: as in aggregates of `mote report`
+  lost       events that were lost; null where the number is unknown
+
+Exit status: 0 done, 1 there is no such call, 2 failed, or a part of the recording is damaged (what is readable is
+shown).")]
+pub(crate) struct Args {
+    /// Show only these functions, as if no others had been recorded
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<String>,
+    /// Show this recording
+    #[arg(short, long, value_name = "DIR")]
+    input: Option<PathBuf>,
+    /// Show calls as trees
+    #[arg(short, long, conflicts_with_all = ["count", "hist", "sort", "format"])]
+    graph: bool,
+    /// Show so many levels of a tree
+    #[arg(long, value_name = "NUMBER", requires = "graph", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+    /// Show how many calls there were, and no times
+    #[arg(short, long, conflicts_with = "hist")]
+    count: bool,
+    /// Show a histogram for each function: of the durations of its calls
+    #[arg(long, value_name = "FIELD")]
+    hist: Option<Field>,
+    /// Order of the functions: by the largest number, or by name [default: total, with --count calls]
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<show::Sort>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
+    /// A table for people, or JSON
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+/// What there can be a histogram of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Field {
+    Duration,
+}
+
+/// Shows the calls; see the help for the exit status.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.input {
+        // Which functions are recorded was said by the patterns already.
+        None => {
+            let recorded = record::record(&args.record, &args.patterns)?;
+            let shown = shown(args, &recorded.directory, &[], args.record.place())?;
+            Ok(record::status(&recorded).unwrap_or(shown))
+        }
+        Some(dir) => shown(args, dir, &args.patterns, Place::Output),
+    }
+}
+
+/// Shows those of a recording that fit one of the patterns, or all.
+fn shown(args: &Args, dir: &Path, patterns: &[String], place: Place) -> anyhow::Result<ExitCode> {
+    let trace = Trace::open(dir)?;
+    let choice = args.choice.of(&trace, patterns)?;
+    let mut events = trace.events(Range::ALL);
+    let found = if args.graph {
+        let depth = args.depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX);
+        show::graph(&trace, &mut events, choice, depth, place)?
+    } else {
+        let sums = feed(&mut events, Calls::new(&trace).with_choice(choice));
+        show::sums(args, &trace, sums, place)?
+    };
+    show::tell_loss(&trace);
+    if cmd::tell(&[trace.problems(), mote_timeline::Source::problems(&events)]) {
+        return Ok(cmd::FAILED.into());
+    }
+    if !found {
+        say!("{}", args.choice.nothing(&trace, dir, patterns));
+        return Ok(cmd::NOTHING.into());
+    }
+    Ok(ExitCode::SUCCESS)
+}

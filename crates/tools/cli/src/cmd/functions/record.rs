@@ -1,0 +1,117 @@
+//! The recording that `mote functions` makes where it is not given one.
+
+use crate::begun::{Begun, ReadyArgs};
+use crate::out::Place;
+use crate::{cmd, units};
+use anyhow::{Context, bail};
+use mote_daemon::options::{Mode, Streams, User};
+use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
+use mote_filter::Rule;
+use mote_words::COLUMNS;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What is recorded, and where to. Hidden as long as functions cannot be recorded.
+#[derive(Debug, clap::Args)]
+pub(super) struct RecordArgs {
+    /// Record this running process, and what it starts from now on; separate several by commas
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "input")]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..), hide = true)]
+    pid: Vec<i32>,
+    /// Directory to make for the recording [default: ./NAME-DATE-TIME]
+    #[arg(short, long, value_name = "DIR", conflicts_with = "input", hide = true)]
+    output: Option<PathBuf>,
+    /// Stop recording after this time; the command goes on
+    #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "input", hide = true)]
+    duration: Option<u64>,
+    /// As root: give the recording to this user when it has ended [default: the user who called sudo, if all recorded
+    /// processes are theirs]
+    #[arg(long, value_name = "USER", value_parser = cmd::owner, conflicts_with = "input", hide = true)]
+    owner: Option<User>,
+    /// The command and its arguments; with -p, recording stops when this command ends
+    #[arg(last = true, value_name = "CMD", conflicts_with = "input", hide = true)]
+    command: Vec<OsString>,
+}
+
+/// THE PLACE TO CONNECT: which functions the recorder is asked for, as `mote record -f PATTERN` does.
+///
+/// # Errors
+/// For a person: the recorder cannot do that yet.
+fn rules(_patterns: &[String]) -> anyhow::Result<Vec<Rule>> {
+    bail!("functions cannot be recorded yet; `mote functions -i DIR` shows the calls of a recording")
+}
+
+impl RecordArgs {
+    /// Where tables go.
+    pub(super) fn place(&self) -> Place {
+        Place::beside(&self.command)
+    }
+
+    fn options(&self, patterns: &[String]) -> anyhow::Result<Options> {
+        Ok(Options {
+            rules: rules(patterns)?,
+            output: match &self.output {
+                Some(path) => path.clone(),
+                None => cmd::record::default_output(&self.command)
+                    .context("cannot choose a name for the recording; give one with -o")?,
+            },
+            streams: Streams::Files,
+            objects: Vec::new(),
+            keeps_on_fault: false,
+            interval: None,
+            columns: self.place().width().unwrap_or(COLUMNS),
+            exclude: Vec::new(),
+            buffers: Buffers::default_for(mote_daemon::options::cpus()),
+            mode: Mode::Discard,
+            ctf: Ctf::V1_8,
+            duration: self.duration.map(Duration::from_nanos),
+            clock: None,
+            kernel: None,
+            owner: self.owner,
+            attach: self.pid.clone(),
+            command: self.command.clone(),
+        })
+    }
+}
+
+/// Records the functions that are meant, until the command ends, or the process, or with Ctrl-C.
+///
+/// # Errors
+/// For a person.
+pub(super) fn record(args: &RecordArgs, patterns: &[String]) -> anyhow::Result<Recorded> {
+    let options = args.options(patterns)?;
+    let mut screen = Screen { begun: Begun::new(&ReadyArgs::default(), &args.command, &args.pid)? };
+    Ok(mote_daemon::record(&options, &mut screen)?)
+}
+
+/// The exit status that a recording asks for: as of `mote record`.
+pub(super) fn status(recorded: &Recorded) -> Option<ExitCode> {
+    match recorded.summary.status {
+        Some(0) | None if recorded.summary.is_lossy() || !recorded.problems.is_empty() => {
+            Some(cmd::record::LOSSY.into())
+        }
+        Some(0) | None => None,
+        Some(status) => Some((status as u8).into()),
+    }
+}
+
+/// The messages, on stderr.
+struct Screen<'a> {
+    begun: Begun<'a>,
+}
+
+impl Watch for Screen<'_> {
+    fn begun(&mut self, directory: &Path) {
+        say!("recording functions of {} into {}", self.begun.subject(), directory.display());
+    }
+
+    fn progress(&mut self, _: &Progress) {}
+
+    fn aggregates(&mut self, _: &str) {}
+
+    fn say(&mut self, text: &str) {
+        say!("{text}");
+    }
+}
