@@ -197,6 +197,19 @@ fn events_of(pattern: &str) -> Vec<String> {
     }
 }
 
+/// What becomes of the events of functions that these patterns mean: calls of at least `min` nanoseconds are recorded.
+///
+/// # Errors
+/// For a person: a pattern is none.
+pub(crate) fn of_functions(patterns: &[String], min: Option<u64>) -> Result<Vec<Rule>, String> {
+    let events = patterns.iter().flat_map(|pattern| events_of(pattern));
+    let rule = |event: String| match min {
+        Some(min) => Rule::filter(&event, &format!("duration >= {min}")).map_err(|why| why.render()),
+        None => Ok(Rule::record(&event)),
+    };
+    events.map(rule).collect()
+}
+
 /// Which side a rule of `--on` is about, where its place does not say it.
 struct Sides {
     /// There is a `-k`.

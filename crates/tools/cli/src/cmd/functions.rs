@@ -14,12 +14,18 @@ use record::RecordArgs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show calls of functions: how many, how long, and what was in them
+/// Record and show calls of functions: how many, how long, and what was in them
 ///
-/// Reads a recording that has calls: events f:NAME with a field `duration`, one for each call that has returned.
+/// Probes are put into the functions of a command, or of a running process, that match PATTERN; the program needs no
+/// mote, no source and no new build, and is as it was when the recording has ended. Each call is an event f:NAME with its
+/// `duration`, recorded when it returns. With -i, the calls of a recording are shown: of one of `mote record -f`, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  mote functions 'http_*' 'db::*' -p 4711       of a running process, until Ctrl-C
+  mote functions 'parse_*' --min 1ms -- ./app   of a command; short calls are dropped in the process
+  mote functions 'libc.so.6:malloc' -- ./app    of one library
+  mote functions '@src/db.c' -- ./app           of one source file
   mote functions -i trace                       all functions, the most time first
   mote functions -i trace 'http_*' --sort self  some of them, as if no others had been recorded
   mote functions -i trace --graph --min 1ms     each call that took at least 1 ms, with those in it
@@ -41,7 +47,11 @@ time from there on what it called. Trees are printed at the end of the recording
 when 256 MiB are full.
 
 PATTERN: the name of a function with * (any text) and ? (any character), with parameters and generic arguments or
-without.
+without; FILE:NAME, of one program or library; @SOURCE, of one source file.
+
+What cannot have a probe is counted and said with its reason: functions that return in ways of their own (setjmp,
+vfork), and those with too little room at their begin. Programs need glibc 2.34 or newer; Go programs and static ones
+are refused.
 
 JSON: one object. Its keys are stable; times are nanoseconds:
   functions  [{name, calls, total_ns, total_self_ns,
@@ -53,7 +63,7 @@ JSON: one object. Its keys are stable; times are nanoseconds:
 Exit status: 0 done, 1 there is no such call, 2 failed, or a part of the recording is damaged (what is readable is
 shown).")]
 pub(crate) struct Args {
-    /// Show only these functions, as if no others had been recorded
+    /// Record these functions; with -i show only these, as if no others had been recorded
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Show this recording
@@ -100,7 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.input {
         // Which functions are recorded was said by the patterns already.
         None => {
-            let recorded = record::record(&args.record, &args.patterns)?;
+            let recorded = record::record(&args.record, &args.patterns, args.choice.min())?;
             let shown = shown(args, &recorded.directory, &[], args.record.place())?;
             Ok(record::status(&recorded).unwrap_or(shown))
         }

@@ -40,6 +40,11 @@ fn fits(globs: &[Glob], name: &str) -> bool {
 }
 
 impl ChoiceArgs {
+    /// How long calls have to be at least, in nanoseconds.
+    pub(super) fn min(&self) -> Option<u64> {
+        self.min
+    }
+
     /// What is chosen of the calls of `trace`.
     ///
     /// # Errors

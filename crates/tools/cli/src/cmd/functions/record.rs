@@ -2,45 +2,38 @@
 
 use crate::begun::{Begun, ReadyArgs};
 use crate::out::Place;
-use crate::{cmd, units};
-use anyhow::{Context, bail};
+use crate::{cmd, rules, units};
+use anyhow::Context;
 use mote_daemon::options::{Mode, Streams, User};
 use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
-use mote_filter::Rule;
 use mote_words::COLUMNS;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What is recorded, and where to. Hidden as long as functions cannot be recorded.
+/// What is recorded, and where to.
 #[derive(Debug, clap::Args)]
 pub(super) struct RecordArgs {
     /// Record this running process, and what it starts from now on; separate several by commas
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "input")]
-    #[arg(value_parser = clap::value_parser!(i32).range(1..), hide = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
     /// Directory to make for the recording [default: ./NAME-DATE-TIME]
-    #[arg(short, long, value_name = "DIR", conflicts_with = "input", hide = true)]
+    #[arg(short, long, value_name = "DIR", conflicts_with = "input")]
     output: Option<PathBuf>,
     /// Stop recording after this time; the command goes on
-    #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "input", hide = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "input")]
     duration: Option<u64>,
     /// As root: give the recording to this user when it has ended [default: the user who called sudo, if all recorded
     /// processes are theirs]
-    #[arg(long, value_name = "USER", value_parser = cmd::owner, conflicts_with = "input", hide = true)]
+    #[arg(long, value_name = "USER", value_parser = cmd::owner, conflicts_with = "input")]
     owner: Option<User>,
+    #[command(flatten)]
+    ready: ReadyArgs,
     /// The command and its arguments; with -p, recording stops when this command ends
-    #[arg(last = true, value_name = "CMD", conflicts_with = "input", hide = true)]
+    #[arg(last = true, value_name = "CMD", conflicts_with = "input")]
     command: Vec<OsString>,
-}
-
-/// THE PLACE TO CONNECT: which functions the recorder is asked for, as `mote record -f PATTERN` does.
-///
-/// # Errors
-/// For a person: the recorder cannot do that yet.
-fn rules(_patterns: &[String]) -> anyhow::Result<Vec<Rule>> {
-    bail!("functions cannot be recorded yet; `mote functions -i DIR` shows the calls of a recording")
 }
 
 impl RecordArgs {
@@ -49,9 +42,14 @@ impl RecordArgs {
         Place::beside(&self.command)
     }
 
-    fn options(&self, patterns: &[String]) -> anyhow::Result<Options> {
+    fn options(&self, patterns: &[String], min: Option<u64>) -> anyhow::Result<Options> {
+        anyhow::ensure!(
+            !patterns.is_empty() && !(self.command.is_empty() && self.pid.is_empty()),
+            "which functions, and of what? mote functions 'parse_*' -- CMD, or -p PID; -i DIR shows a recording"
+        );
         Ok(Options {
-            rules: rules(patterns)?,
+            rules: rules::of_functions(patterns, min).map_err(anyhow::Error::msg)?,
+            functions: patterns.to_vec(),
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => cmd::record::default_output(&self.command)
@@ -80,9 +78,9 @@ impl RecordArgs {
 ///
 /// # Errors
 /// For a person.
-pub(super) fn record(args: &RecordArgs, patterns: &[String]) -> anyhow::Result<Recorded> {
-    let options = args.options(patterns)?;
-    let mut screen = Screen { begun: Begun::new(&ReadyArgs::default(), &args.command, &args.pid)? };
+pub(super) fn record(args: &RecordArgs, patterns: &[String], min: Option<u64>) -> anyhow::Result<Recorded> {
+    let options = args.options(patterns, min)?;
+    let mut screen = Screen { begun: Begun::new(&args.ready, &args.command, &args.pid)? };
     Ok(mote_daemon::record(&options, &mut screen)?)
 }
 
@@ -104,6 +102,9 @@ struct Screen<'a> {
 
 impl Watch for Screen<'_> {
     fn begun(&mut self, directory: &Path) {
+        if let Err(why) = self.begun.tell(directory) {
+            say!("{why}");
+        }
         say!("recording functions of {} into {}", self.begun.subject(), directory.display());
     }
 

@@ -11,8 +11,9 @@ const FDE_BYTES: usize = 32;
 const RSP: u8 = 7;
 const RETURN_ADDRESS: u8 = 16;
 
-const DW_CFA_DEF_CFA: u8 = 0x0c;
 const DW_CFA_EXPRESSION: u8 = 0x10;
+const DW_CFA_DEF_CFA_SF: u8 = 0x12;
+const DW_CFA_VAL_OFFSET_SF: u8 = 0x15;
 const DW_OP_BREG0: u8 = 0x70;
 const DW_OP_DUP: u8 = 0x12;
 const DW_OP_CONST4U: u8 = 0x0c;
@@ -20,6 +21,10 @@ const DW_OP_AND: u8 = 0x1a;
 const DW_OP_PLUS: u8 = 0x22;
 
 /// The description of the stubs between `area` and `bytes` behind it.
+///
+/// A stub's frame is empty. An unwinder that looks for the frame of a handler knows it by the address of the frame that it
+/// has called: so this one's is not that of the frame before, but eight bytes below, where no frame that is aligned as it
+/// has to be can have it.
 ///
 /// The return address of a stub's frame lies at `stub + stub % REGION + SLOTS_AT`; the stub is what the unwinder has
 /// found as the return address before, in the register of that number.
@@ -31,7 +36,9 @@ pub(crate) fn frames(area: usize, bytes: usize) -> [u8; FRAMES_BYTES] {
         &(CIE_BYTES as u32 - 4).to_le_bytes(),
         // Id, version, augmentation; code and data alignment (1, -8); the return address; encoding: absolute.
         &[0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, RETURN_ADDRESS, 1, 0],
-        &[DW_CFA_DEF_CFA, RSP, 0, DW_CFA_EXPRESSION, RETURN_ADDRESS, EXPRESSION],
+        // The frame's address is rsp - 8, and its caller has that + 8: both in units of -8.
+        &[DW_CFA_DEF_CFA_SF, RSP, 1, DW_CFA_VAL_OFFSET_SF, RSP, 0x7f],
+        &[DW_CFA_EXPRESSION, RETURN_ADDRESS, EXPRESSION],
         &[DW_OP_BREG0 + RETURN_ADDRESS, 0, DW_OP_DUP, DW_OP_CONST4U, m0, m1, m2, m3, DW_OP_AND, DW_OP_PLUS],
         &[DW_OP_CONST4U, s0, s1, s2, s3, DW_OP_PLUS],
     ]);
@@ -70,7 +77,7 @@ mod tests {
         assert_eq!(bytes[64..72], (1_u64 << 30).to_le_bytes());
         assert_eq!(bytes[80..], [0; 4]);
         // The expression is as long as it says.
-        assert_eq!(bytes[22], 16);
-        assert_eq!(bytes[38], DW_OP_PLUS);
+        assert_eq!(bytes[25], 16);
+        assert_eq!(bytes[41], DW_OP_PLUS);
     }
 }
