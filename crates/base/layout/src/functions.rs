@@ -2,7 +2,8 @@
 //! process, and what the library that it has loaded there (`hook`) does with it.
 //!
 //! ```text
-//! header   magic, bytes of all, how many memories, functions, guards, bytes of texts, multiplier | shift << 32, 0
+//! header   magic, bytes of all, how many memories, functions, guards, bytes of texts, multiplier | shift << 32,
+//!          whether its memory has been reserved
 //! memories what is to be mapped, and where: code that the recorder has written
 //! functions
 //! guards   by address
@@ -13,9 +14,9 @@
 //!
 //! # Code of a function
 //! At `body` there is `call [body - 8]`, and behind it what the function's first bytes did: the copy of its first
-//! instructions, and a jump to those behind them. `copy` is the address behind the call. The library puts the address of
-//! its code into the 8 bytes at `body - 8`, and of its own record of the function into those at `body - 16`. `target` is
-//! where the jump in the function leads: to the body, or to a jump there.
+//! instructions, and a jump to those behind them. `copy` is the address behind the call. The library puts the address
+//! of its code into the 8 bytes at `body - 8`, and of its own record of the function into those at `body - 16`.
+//! `target` is where the jump in the function leads: to the body, or to a jump there.
 //!
 //! # Guards
 //! A jump that lies over several instructions has a breakpoint where each of these but the first one began
@@ -26,6 +27,10 @@
 pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn1\0");
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 64;
+/// Byte of the header that is not 0 where the plan's memory has been reserved by who has put the plan there.
+pub const RESERVED_AT: usize = 56;
+/// Bytes of a [`Memory`].
+pub const MEMORY_BYTES: usize = 32;
 /// Bytes of code of a probe that change: of a jump.
 pub const JUMP_BYTES: usize = 5;
 /// Bytes before the body where the library's record of the function is.
@@ -87,7 +92,6 @@ pub struct Guard {
     pub copy: u64,
 }
 
-const MEMORY_BYTES: usize = 32;
 const PROBE_BYTES: usize = 48;
 const GUARD_BYTES: usize = 16;
 
@@ -146,13 +150,16 @@ pub struct Plan<'p> {
     pub multiplier: u32,
     /// See `multiplier`.
     pub shift: u32,
+    /// Whether its memory has been reserved for it: nothing else is there.
+    pub is_reserved: bool,
 }
 
 impl<'p> Plan<'p> {
     /// Takes a plan apart; `None` when these bytes are none.
     pub fn parse(bytes: &'p [u8]) -> Option<Plan<'p>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let [magic, all, memories, probes, guards, texts, clock, _]: [u64; HEADER_BYTES / 8] = words(header)?;
+        let [magic, all, memories, probes, guards, texts, clock, reserved]: [u64; HEADER_BYTES / 8] =
+            words(header)?;
         if magic != MAGIC || all != bytes.len() as u64 {
             return None;
         }
@@ -164,7 +171,8 @@ impl<'p> Plan<'p> {
         let (guards, rest) = part(rest, guards, GUARD_BYTES)?;
         let (texts, _) = part(rest, texts, 1)?;
         let (multiplier, shift) = (clock as u32, (clock >> 32) as u32 & 63);
-        Some(Plan { bytes, memories, probes, guards, texts, multiplier, shift })
+        let is_reserved = reserved != 0;
+        Some(Plan { bytes, memories, probes, guards, texts, multiplier, shift, is_reserved })
     }
 
     /// What is to be mapped.

@@ -23,6 +23,8 @@ pub(crate) struct Binary {
     pub(crate) extent: Range<u64>,
     /// It is loaded at the addresses that it has in the file.
     pub(crate) is_fixed: bool,
+    /// Where a program begins; 0 of most libraries.
+    pub(crate) entry: u64,
     /// It has what the compiler of Go leaves.
     pub(crate) is_go: bool,
 }
@@ -69,7 +71,8 @@ impl Visit for Reading {
         elf: &object::File<'d, R>,
         _: Option<SystemTime>,
     ) -> Result<Option<Binary>, object::Error> {
-        let mut binary = Binary { is_fixed: elf.kind() == ObjectKind::Executable, ..Binary::default() };
+        let is_fixed = elf.kind() == ObjectKind::Executable;
+        let mut binary = Binary { is_fixed, entry: elf.entry(), ..Binary::default() };
         if elf.architecture() != self.0 {
             return Ok(Some(binary));
         }

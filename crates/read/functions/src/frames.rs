@@ -1,5 +1,6 @@
 //! The frames that a file describes for unwinding (`.eh_frame`): stripped files have them, too.
 
+use gimli::RegisterRule;
 use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection, X86_64};
 
 /// The description of a frame: of a function, or of a part of one.
@@ -23,7 +24,9 @@ pub(crate) fn read(bytes: &[u8], address: u64) -> Vec<Frame> {
         let mut rows = fde.rows(&section, &bases, &mut context);
         let first = rows.as_mut().ok().and_then(|rows| rows.next_row().ok().flatten());
         let is_entry = first.is_none_or(|row| {
-            matches!(row.cfa(), CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 })
+            let has_address = !matches!(row.register(X86_64::RA), Some(RegisterRule::Undefined));
+            let cfa = row.cfa();
+            has_address && matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 })
         });
         frames.push(Frame { address: fde.initial_address(), len: fde.len(), is_entry });
     }

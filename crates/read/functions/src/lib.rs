@@ -42,6 +42,8 @@ pub struct Functions {
     pub functions: Vec<Function>,
     /// What begins like a function, and is none.
     pub left_out: LeftOut,
+    /// Where the program begins, which nobody calls; 0 of most libraries.
+    pub entry: u64,
     /// The compiler of Go has made it.
     pub is_go: bool,
 }
@@ -108,5 +110,11 @@ fn found(binary: &Binary, symbols: &Table, image: &Image) -> Functions {
         let Start { address, len, room, ref name } = *start;
         functions.push(Function { address, len, room, name: name.clone(), way, otherwise });
     }
-    Functions { build_id: image.build_id.clone(), functions, left_out: starts.left_out, is_go: binary.is_go }
+    Functions {
+        build_id: image.build_id.clone(),
+        functions,
+        left_out: starts.left_out,
+        entry: binary.entry,
+        is_go: binary.is_go,
+    }
 }

@@ -5,6 +5,7 @@ use crate::options::Options;
 use mote_clock::Source;
 use mote_functions::Pattern;
 use mote_inject::{Load, Patience, Visit};
+use mote_sys::Errno;
 use mote_trampolines::{Choice, Nothing, choose};
 use mote_words::counted_grouped;
 use std::ffi::OsString;
@@ -51,11 +52,18 @@ impl Functions {
 
     /// Puts probes into a process that runs, and has it join the session at `place`. Returns what is to be said.
     pub(crate) fn join(&self, pid: i32, place: &str, patience: Patience<'_>) -> Result<String, String> {
-        let visit = Visit::open(pid).map_err(|why| why.to_string())?;
-        let choice = self.choose(pid).map_err(|why| why.to_string())?;
-        let load = Load { library: &self.library, plan: &choice.plan, place };
-        visit.load(load, patience).map_err(|why| why.to_string())?;
-        Ok(said(pid, &choice))
+        for tries in 1.. {
+            let visit = Visit::open(pid).map_err(|why| why.to_string())?;
+            let choice = self.choose(pid).map_err(|why| why.to_string())?;
+            let load = Load { library: &self.library, plan: &choice.plan, place };
+            match visit.load(load, patience) {
+                // It has mapped something meanwhile where the probes' code was to lie.
+                Err(mote_inject::Error::Refused(Errno(libc::EEXIST))) if tries < PLANS => {}
+                Err(why) => return Err(why.to_string()),
+                Ok(_) => return Ok(said(pid, &choice)),
+            }
+        }
+        Ok(String::new())
     }
 
     /// Puts probes into the program that a process is about to become, which has stopped itself.
@@ -85,6 +93,9 @@ pub(crate) fn held(command: &[OsString], (name, value): (&str, &str)) -> Result<
         .chain(command.iter().cloned())
         .collect())
 }
+
+/// How often a plan is made for a process that runs.
+const PLANS: u32 = 5;
 
 /// The word by which `mote` is asked to stop itself and then to become what the words behind it say.
 pub const HOLD: &str = "__hold";

@@ -6,7 +6,8 @@
 //! sends a thread there, as to a join (`target`)        maps memory, makes a thread of ours, goes back to its call
 //! (or lets one run that is stopped at `main`'s begin)  that thread makes two empty files
 //! writes library and plan into them                    waits
-//! says where they are, and that they are whole         dlopen, mote_load_functions, mote_join_
+//! says where they are, and that they are whole         reserves the plan's memory
+//!                                                      dlopen, mote_load_functions, mote_join_
 //! looks for the answer in the memory                   answers
 //! ```
 //! As there, a recorder that is killed at any step leaves the process running.
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::image::{self, Room};
 use crate::stop::Waiting;
 use crate::target::{ANSWER, LOOKING, Patience, Target, errno, fresh_number, take_back};
+use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_sys::Errno;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -79,6 +81,10 @@ pub(crate) mod area {
     pub(crate) const JOINED: usize = 56;
     /// Where a text is that says why `dlopen` has failed.
     pub(crate) const WHY: usize = 64;
+    /// Bytes of the plan, and how many memories it has.
+    pub(crate) const PLAN_BYTES: usize = 72;
+    /// See above.
+    pub(crate) const PLAN_MEMORIES: usize = 80;
     /// For signals.
     pub(crate) const PENDING: usize = 96;
     /// Texts of the recorder.
@@ -178,9 +184,10 @@ impl Visit {
             self.target.check()?;
             patience.wait(silent())?;
         }
-        for (fd, path, bytes) in
-            [(area::LIBRARY, area::LIBRARY_PATH, load.library), (area::PLAN, area::PLAN_PATH, load.plan)]
-        {
+        for (fd, path, bytes) in [
+            (area::LIBRARY, area::LIBRARY_PATH, load.library),
+            (area::PLAN, area::PLAN_PATH, &reserved(load.plan)),
+        ] {
             let fd = self.word(fd)? as i64;
             if fd < 0 {
                 return Err(Error::Refused(Errno(fd.unsigned_abs() as i32)));
@@ -189,6 +196,9 @@ impl Visit {
             file.and_then(|mut file| file.write_all(bytes)).map_err(|why| Error::Forbidden(errno(&why)))?;
             self.write(path, format!("/proc/self/fd/{fd}\0").as_bytes())?;
         }
+        let memories = Plan::parse(load.plan).map_or(0, |plan| plan.memories().count());
+        self.write(area::PLAN_BYTES, &(load.plan.len() as u64).to_le_bytes())?;
+        self.write(area::PLAN_MEMORIES, &(memories as u64).to_le_bytes())?;
         let place = load.place.as_bytes();
         if place.len() >= area::PLACE_BYTES {
             return Err(Error::Refused(Errno(libc::ENAMETOOLONG)));
@@ -251,4 +261,13 @@ impl Visit {
         let written = self.target.memory().write_all_at(bytes, address);
         written.map_err(|_| self.target.why_not())
     }
+}
+
+/// The plan, for a process in which its memory has been reserved.
+fn reserved(plan: &[u8]) -> Vec<u8> {
+    let mut plan = plan.to_vec();
+    if let Some(word) = plan.get_mut(RESERVED_AT) {
+        *word = 1;
+    }
+    plan
 }

@@ -131,8 +131,9 @@ pub fn choose(pid: u32, patterns: &[Pattern], clock: (u32, u32)) -> Result<Choic
     let mut refuse =
         |why: &dyn fmt::Display, count: usize| *refused.entry(why.to_string()).or_default() += count;
     let all = chosen.len();
-    chosen.retain(|(_, function)| {
-        !function.name.as_deref().is_some_and(|name| is_left_alone(names::plain(name)))
+    chosen.retain(|(object, function)| {
+        let is_named = |name: &str| is_left_alone(names::plain(name));
+        function.address != object.found.entry && !function.name.as_deref().is_some_and(is_named)
     });
     if chosen.len() < all {
         refuse(&"they return in ways of their own", all - chosen.len());

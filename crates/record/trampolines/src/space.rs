@@ -15,6 +15,11 @@ const HEAP_LATER: u64 = 1 << 30;
 /// So far below it the main thread's stack may grow.
 const STACK_BELOW: u64 = 16 << 20;
 
+/// From here on the kernel puts mappings without a place of their own, from the top down.
+const MAPPED_FROM: u64 = 0x7000_0000_0000;
+/// So much may be mapped by a process that runs, before the places of a plan are reserved.
+const MAPPED_NEXT: u64 = 16 << 20;
+
 /// The free memory of a process.
 #[derive(Clone, Debug)]
 pub struct Space {
@@ -35,7 +40,17 @@ impl Space {
         let mut space = Space::from_maps(&maps, heap_begin(&stat));
         let lowest = std::fs::read_to_string("/proc/sys/vm/mmap_min_addr").unwrap_or_default();
         space.take(0..lowest.trim().parse().unwrap_or(LOWEST));
+        space.leave_room();
         Ok(space)
+    }
+
+    /// Leaves the places where the kernel puts what is mapped next: at the upper end of the gaps between libraries, and
+    /// below them.
+    fn leave_room(&mut self) {
+        let gaps: Vec<Range<u64>> = self.free.0.iter().map(|(start, end)| *start..*end).collect();
+        for gap in gaps.into_iter().filter(|gap| gap.end > MAPPED_FROM) {
+            self.take(gap.start.max(gap.end.saturating_sub(MAPPED_NEXT))..gap.end);
+        }
     }
 
     /// What is free beside these mappings, which are written as in `/proc/PID/maps`; `heap` is where the heap begins,

@@ -177,8 +177,9 @@ fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {
         return Err(Errno(libc::EINVAL));
     }
     let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: nothing is replaced.
+    let fixed = if plan.is_reserved { libc::MAP_FIXED } else { libc::MAP_FIXED_NOREPLACE };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
+    // SAFETY: nothing is replaced but what was reserved for this.
     let mapped = unsafe { syscall(libc::SYS_mmap, [at, len, writable, flags as usize, usize::MAX, 0]) }?;
     if mapped != at {
         // A kernel before 4.17 takes the address for a hint.
