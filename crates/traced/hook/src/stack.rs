@@ -182,8 +182,13 @@ impl Calls {
             let slot = read(at);
             if slot.function != HOLE {
                 // One that is not filled yet is nowhere: outside.
-                let is_inside = slot.place <= place;
-                if !is_inside || word_at(slot.place).is_none_or(|word| word == stub_of(at)) {
+                let word = match slot.place {
+                    outside if outside > place => return,
+                    // SAFETY: what is there is on the thread's own stack, and in use.
+                    here if here == place => Some(unsafe { (here as *const usize).read_volatile() }),
+                    inside => word_at(inside),
+                };
+                if word.is_none_or(|word| word == stub_of(at)) {
                     return;
                 }
             }
