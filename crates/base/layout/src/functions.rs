@@ -2,7 +2,8 @@
 //! process, and what the library that it has loaded there (`hook`) does with it.
 //!
 //! ```text
-//! header   magic, bytes of all, how many memories, functions, guards, bytes of texts, multiplier | shift << 32,
+//! header   magic, bytes of all, how many memories, functions, guards, bytes of texts,
+//!          nanoseconds of a tick of the time-stamp counter, in units of 2^-32,
 //!          whether its memory has been reserved
 //! memories what is to be mapped, and where: code that the recorder has written
 //! functions
@@ -146,10 +147,8 @@ pub struct Plan<'p> {
     probes: &'p [u8],
     guards: &'p [u8],
     texts: &'p [u8],
-    /// Ticks of the processor's clock to nanoseconds: `ticks * multiplier >> shift`.
-    pub multiplier: u32,
-    /// See `multiplier`.
-    pub shift: u32,
+    /// Nanoseconds of a tick of the time-stamp counter, in units of 2^-32.
+    pub tick: u64,
     /// Whether its memory has been reserved for it: nothing else is there.
     pub is_reserved: bool,
 }
@@ -158,7 +157,7 @@ impl<'p> Plan<'p> {
     /// Takes a plan apart; `None` when these bytes are none.
     pub fn parse(bytes: &'p [u8]) -> Option<Plan<'p>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let [magic, all, memories, probes, guards, texts, clock, reserved]: [u64; HEADER_BYTES / 8] =
+        let [magic, all, memories, probes, guards, texts, tick, reserved]: [u64; HEADER_BYTES / 8] =
             words(header)?;
         if magic != MAGIC || all != bytes.len() as u64 {
             return None;
@@ -170,9 +169,8 @@ impl<'p> Plan<'p> {
         let (probes, rest) = part(rest, probes, PROBE_BYTES)?;
         let (guards, rest) = part(rest, guards, GUARD_BYTES)?;
         let (texts, _) = part(rest, texts, 1)?;
-        let (multiplier, shift) = (clock as u32, (clock >> 32) as u32 & 63);
         let is_reserved = reserved != 0;
-        Some(Plan { bytes, memories, probes, guards, texts, multiplier, shift, is_reserved })
+        Some(Plan { bytes, memories, probes, guards, texts, tick, is_reserved })
     }
 
     /// What is to be mapped.

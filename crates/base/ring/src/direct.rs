@@ -113,6 +113,18 @@ impl Direct {
         unsafe { arch::direct_two::<S>(self.word(), first, second) }
     }
 
+    /// Writes a record of one number of 8 bytes: for how long something has lasted that began at `began` on the time-stamp
+    /// counter, `tick` being a tick's nanoseconds, in units of 2^-32. The record's own time is the end. False as with
+    /// [`Direct::write_none`].
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    #[inline(always)]
+    pub fn write_elapsed(self, began: u64, tick: u64) -> bool {
+        // SAFETY: `direct-writer-lives`.
+        unsafe { arch::direct_elapsed(self.word(), began, tick) }
+    }
+
     /// Writes a record of the first `len` bytes of `first` and then `second`. False as with [`Direct::write_none`].
     ///
     /// # Safety

@@ -28,8 +28,8 @@ const BESIDE: [&str; 5] = [
 pub(crate) struct Functions {
     patterns: Vec<Pattern>,
     library: Vec<u8>,
-    /// From ticks to nanoseconds: a multiplier and a shift.
-    clock: (u32, u32),
+    /// A tick's nanoseconds, in units of 2^-32.
+    tick: u64,
 }
 
 impl Functions {
@@ -47,7 +47,7 @@ impl Functions {
             ));
         }
         let patterns = options.functions.iter().map(|pattern| Pattern::new(pattern)).collect();
-        Ok(Some(Arc::new(Functions { patterns, library: library()?, clock: multiplier(hz) })))
+        Ok(Some(Arc::new(Functions { patterns, library: library()?, tick: tick(hz) })))
     }
 
     /// Puts probes into a process that runs, and has it join the session at `place`. Returns what is to be said.
@@ -79,7 +79,7 @@ impl Functions {
     }
 
     fn choose(&self, pid: i32) -> Result<Choice, Nothing> {
-        choose(pid.unsigned_abs(), &self.patterns, self.clock)
+        choose(pid.unsigned_abs(), &self.patterns, self.tick)
     }
 }
 
@@ -107,12 +107,11 @@ fn said(pid: i32, choice: &Choice) -> String {
     format!("probes in {probes} of process {pid}{without}")
 }
 
-/// From ticks of a clock of this frequency to nanoseconds, as exact as 32 bits can be.
-fn multiplier(hz: u64) -> (u32, u32) {
+/// The nanoseconds of a tick of this frequency, in units of 2^-32.
+fn tick(hz: u64) -> u64 {
     const NS_PER_S: u128 = 1_000_000_000;
-    let exact = |shift: u32| (NS_PER_S << shift).checked_div(u128::from(hz)).unwrap_or(0);
-    let shift = (0..=32).rev().find(|shift| exact(*shift) <= u128::from(u32::MAX)).unwrap_or(0);
-    (exact(shift) as u32, shift)
+    let tick = (NS_PER_S << 32).checked_div(u128::from(hz)).unwrap_or(0);
+    u64::try_from(tick).unwrap_or(u64::MAX)
 }
 
 /// The library that is loaded into programs.
@@ -139,8 +138,7 @@ mod tests {
     #[test]
     fn ticks_become_nanoseconds() {
         for hz in [24_000_000_u64, 1_000_000_000, 2_100_000_000, 2_893_202_000, 5_900_000_000] {
-            let (multiplier, shift) = multiplier(hz);
-            let ns = (u128::from(3600 * hz) * u128::from(multiplier)) >> shift;
+            let ns = (u128::from(3600 * hz) * u128::from(tick(hz))) >> 32;
             let error = ns.abs_diff(3_600_000_000_000);
             assert!(error < 3_600_000, "{hz} Hz: {error} ns in an hour");
         }

@@ -16,7 +16,7 @@ pub(crate) type Piece = (u64, u64, Vec<u8>);
 
 impl Parts {
     /// The plan with this memory.
-    pub(crate) fn to_bytes(&self, pieces: &[Piece], (multiplier, shift): (u32, u32)) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self, pieces: &[Piece], tick: u64) -> Vec<u8> {
         let mut guards = self.guards.clone();
         guards.sort_by_key(|guard| guard.address);
         let mut others: Vec<u64> = self.probes.iter().flat_map(|probe| probe.to_words()).collect();
@@ -29,10 +29,9 @@ impl Parts {
             memories.extend(Memory { address: *address, len: *len, code, code_len }.to_words());
             code += code_len;
         }
-        let clock = u64::from(multiplier) | u64::from(shift) << 32;
         let counts = [pieces.len(), self.probes.len(), guards.len(), self.texts.len()];
         let [pieces_count, probes, guards, texts] = counts.map(|count| count as u64);
-        let header = [MAGIC, code, pieces_count, probes, guards, texts, clock, 0];
+        let header = [MAGIC, code, pieces_count, probes, guards, texts, tick, 0];
         let words = header.iter().chain(&memories).chain(&others);
         let mut bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend_from_slice(&self.texts);

@@ -91,7 +91,7 @@ const LEFT_ALONE: [&str; 38] = [
     "__gmon_start__",
 ];
 
-/// Chooses functions of a process, and plans probes in them. `clock` as in [`plan`].
+/// Chooses functions of a process, and plans probes in them. `tick` as in [`plan`].
 ///
 /// The dynamic linker's own functions are only meant by patterns that name its file.
 ///
@@ -100,7 +100,7 @@ const LEFT_ALONE: [&str; 38] = [
 ///
 /// # Cost
 /// Reads and decodes all binaries of the process: some 100 MB/s.
-pub fn choose(pid: u32, patterns: &[Pattern], clock: (u32, u32)) -> Result<Choice, Nothing> {
+pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothing> {
     let (objects, _) = Object::of_process(pid);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
     if objects.is_empty() {
@@ -152,7 +152,7 @@ pub fn choose(pid: u32, patterns: &[Pattern], clock: (u32, u32)) -> Result<Choic
             current: None,
         })
         .collect();
-    let planned = plan(&requests, &mut space, clock);
+    let planned = plan(&requests, &mut space, tick);
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
     let (traps, kept): (Vec<_>, Vec<_>) = planned.done.iter().partition(|(_, by)| *by == By::Trap);
     planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
@@ -165,7 +165,7 @@ pub fn choose(pid: u32, patterns: &[Pattern], clock: (u32, u32)) -> Result<Choic
     if kept.is_empty() {
         return Err(Nothing::AllRefused(said(&refused)));
     }
-    let planned = if traps.is_empty() { planned } else { without_traps(pid, &requests, &kept, clock)? };
+    let planned = if traps.is_empty() { planned } else { without_traps(pid, &requests, &kept, tick)? };
     Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused })
 }
 
@@ -174,11 +174,11 @@ fn without_traps(
     pid: u32,
     requests: &[Request<'_>],
     kept: &[&(usize, By)],
-    clock: (u32, u32),
+    tick: u64,
 ) -> Result<Planned, Nothing> {
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
     let kept: Vec<Request<'_>> = kept.iter().filter_map(|(index, _)| requests.get(*index).cloned()).collect();
-    Ok(plan(&kept, &mut space, clock))
+    Ok(plan(&kept, &mut space, tick))
 }
 
 /// `3 are too short, 2 ...`.

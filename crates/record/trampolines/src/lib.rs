@@ -94,13 +94,13 @@ pub enum Refusal {
 
 /// Plans probes in these functions.
 ///
-/// What is taken for them is no longer free in `space`. `clock` is the multiplier and the shift from ticks of the
-/// processor's clock to nanoseconds. The same arguments give the same plan.
+/// What is taken for them is no longer free in `space`. `tick` is a tick's nanoseconds on the time-stamp
+/// counter, in units of 2^-32. The same arguments give the same plan.
 ///
 /// # Cost
 /// Some 10 µs for each function.
 #[must_use]
-pub fn plan(requests: &[Request<'_>], space: &mut Space, clock: (u32, u32)) -> Planned {
+pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|index| requests.get(*index).map(|request| request.address));
     let mut ordered: Vec<_> =
@@ -120,7 +120,7 @@ pub fn plan(requests: &[Request<'_>], space: &mut Space, clock: (u32, u32)) -> P
         }
     }
     let memories = planner.memory.into_parts();
-    Planned { bytes: planner.parts.to_bytes(&memories, clock), done, refused }
+    Planned { bytes: planner.parts.to_bytes(&memories, tick), done, refused }
 }
 
 /// Most bytes of all descriptions.

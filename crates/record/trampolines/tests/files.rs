@@ -29,7 +29,7 @@ fn traps(path: &Path, is_library: bool) -> Option<usize> {
     let mut space = Space::from_maps(&maps, if is_library { 0x5555_5570_0000 } else { end });
     let requests = file.requests(bias, |_| true);
     let begun = Instant::now();
-    let planned = mote_trampolines::plan(&requests, &mut space, (1 << 20, 20));
+    let planned = mote_trampolines::plan(&requests, &mut space, 1 << 32);
     let took = begun.elapsed();
     oracle::check(&requests, &planned);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();

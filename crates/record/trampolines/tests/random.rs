@@ -128,9 +128,9 @@ fn entries_of_random_instructions() {
             let at = (address.saturating_sub(1 << 31) + random.below(1 << 32)) / 4096 * 4096;
             taken.push(at..at + (1 + random.below(1 << 14)) * 4096);
         }
-        let planned = mote_trampolines::plan(&requests, &mut space(&taken), (1, 0));
+        let planned = mote_trampolines::plan(&requests, &mut space(&taken), 1 << 32);
         oracle::check(&requests, &planned);
-        let again = mote_trampolines::plan(&requests, &mut space(&taken), (1, 0));
+        let again = mote_trampolines::plan(&requests, &mut space(&taken), 1 << 32);
         assert_eq!(planned.bytes, again.bytes, "the same");
         let plan = Plan::parse(&planned.bytes).expect("a plan");
         for memory in plan.memories() {
@@ -155,7 +155,7 @@ fn a_hundred_thousand_functions() {
     let begun = std::time::Instant::now();
     let mut space = space(&[]);
     space.take(address..end.next_multiple_of(4096));
-    let planned = mote_trampolines::plan(&requests, &mut space, (1, 0));
+    let planned = mote_trampolines::plan(&requests, &mut space, 1 << 32);
     let took = begun.elapsed();
     oracle::check(&requests, &planned);
     let count = |by| planned.done.iter().filter(|(_, one)| *one == by).count();
@@ -177,12 +177,12 @@ fn a_function_has_one_probe() {
     all.extend(requests(&functions));
     // Another tool was there.
     all[2].current = Some(&[0xcc]);
-    let planned = mote_trampolines::plan(&all, &mut space(&[]), (1, 0));
+    let planned = mote_trampolines::plan(&all, &mut space(&[]), 1 << 32);
     assert_eq!(planned.done, [(0, By::Punned)]);
     assert_eq!(planned.refused, [(1, Refusal::Overlaps), (2, Refusal::Changed)]);
     // One whose jump would lie over the other's first byte.
     all[1].address += 3;
-    let planned = mote_trampolines::plan(&all[..2], &mut space(&[]), (1, 0));
+    let planned = mote_trampolines::plan(&all[..2], &mut space(&[]), 1 << 32);
     assert_eq!(planned.done.iter().map(|(_, by)| *by).collect::<Vec<_>>(), [By::Trap, By::Punned]);
 }
 
@@ -203,7 +203,7 @@ fn what_is_no_code_is_planned_or_refused() {
         let function = Function { address, len, room, name: None, way, otherwise };
         let request =
             Request { event: String::new(), address, function: &function, code: &code, current: None };
-        let planned = mote_trampolines::plan(&[request.clone(), request], &mut space(&[]), (0, 0));
+        let planned = mote_trampolines::plan(&[request.clone(), request], &mut space(&[]), 1 << 32);
         assert_eq!(planned.done.len() + planned.refused.len(), 2);
         assert!(planned.done.len() < 2, "both lie at one place");
         assert!(Plan::parse(&planned.bytes).is_some());

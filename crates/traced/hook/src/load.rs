@@ -58,7 +58,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     if !unwinding::describe(area, bytes) {
         return Err(Errno(libc::ENOEXEC));
     }
-    calls::set_clock(plan.multiplier, plan.shift);
+    calls::set_tick(plan.tick);
     if plan.probe_count() == 0 {
         return Ok(0);
     }

@@ -4,7 +4,7 @@
 //! | item | what a processor's folder gives |
 //! |---|---|
 //! | `write_words` | writes a record of whole words, with the time of the time-stamp counter |
-//! | `direct_none`, `direct_two`, `direct_packed`, `direct_words`, `direct_pieces` | write a small record where nothing has to be looked at ([`crate::direct`]); true when they have |
+//! | `direct_none`, `direct_elapsed`, `direct_two`, `direct_packed`, `direct_words`, `direct_pieces` | write a small record where nothing has to be looked at ([`crate::direct`]); true when they have |
 //! | `write_fragments` | writes a record of fragments, with that time or the one given |
 //! | `switch` | enters the next sub-buffer, or closes this one |
 //! | `count_ring_full` | counts an event that a full ring could not take |

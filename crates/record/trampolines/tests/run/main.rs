@@ -37,7 +37,7 @@ fn planned(change: impl Fn(&mut Space, u64)) -> Planned {
     assert_eq!(requests.len(), names.len());
     let mut space = Space::of(std::process::id()).expect("readable");
     change(&mut space, requests[0].address);
-    let planned = mote_trampolines::plan(&requests, &mut space, (1, 0));
+    let planned = mote_trampolines::plan(&requests, &mut space, 1 << 32);
     oracle::check(&requests, &planned);
     assert_eq!(planned.refused, []);
     let mut counts: BTreeMap<By, usize> = BTreeMap::new();
@@ -150,7 +150,7 @@ fn all_functions_of_a_process() {
     let mut requests = program.requests(bias(&program), |function| !is_ours(function));
     requests.extend(library.requests(begin, |_| true));
     let mut space = Space::of(std::process::id()).expect("readable");
-    let planned = mote_trampolines::plan(&requests, &mut space, (1, 0));
+    let planned = mote_trampolines::plan(&requests, &mut space, 1 << 32);
     oracle::check(&requests, &planned);
     println!("{} of {} functions", planned.done.len(), requests.len());
     in_child(|| {

@@ -17,10 +17,17 @@
 //! - The abort handler is the beginning itself. The signature that has to stand in front of it is the displacement of a
 //!   NOP.
 
-/// Writes a record of at most `$touched` bytes, of which `$len` behind the prefix count; `$copy` writes the fields.
+/// Writes a record of at most `$touched` bytes, of which `$len` behind the prefix count; `$copy` writes the fields. `$time`
+/// finds the time in `edx` and `eax`.
 /// Jumps to `otherwise` where there is no ring, no room, no counter, or the thread has no name yet.
 macro_rules! direct {
     ($touched:literal, $len:literal, [$($copy:literal),*], $otherwise:block, $to:ident; $($operand:tt)*) => {
+        direct!($touched, $len, at [], [$($copy),*], $otherwise, $to; $($operand)*)
+    };
+    (
+        $touched:literal, $len:literal, at [$($time:literal),*], [$($copy:literal),*], $otherwise:block, $to:ident;
+        $($operand:tt)*
+    ) => {
         ::core::arch::asm!(
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
@@ -60,6 +67,7 @@ macro_rules! direct {
             "mov [{d} + 2], eax",
             "mov [{d} + 6], dx",
             "mov [{d}], {to:x}",
+            $($time,)*
             "mov rax, [rip + mote_thread_id@gottpoff]",
             "mov eax, fs:[rax]",
             "test eax, eax",
@@ -149,6 +157,27 @@ pub(crate) unsafe fn write_packed(to: u64, first: u64, second: u64, len: usize) 
             len = in(reg) len,
             first = in(reg) first,
             second = in(reg) second,
+        );
+    }
+    true
+}
+
+/// Writes a record of one number of 8 bytes: how long it is since `began`, in ticks, times `tick`, without the lower 32 bits
+/// of the product. False when it has to be written otherwise.
+///
+/// # Safety
+/// `to` is of [`crate::Direct`].
+#[inline(always)]
+pub(crate) unsafe fn write_elapsed(to: u64, began: u64, tick: u64) -> bool {
+    // SAFETY: as in `write_two`; what it reads back it has written behind `pos` itself.
+    unsafe {
+        direct!(
+            "28", "8",
+            at ["shl rdx, 32", "or rdx, rax", "sub rdx, {began}", "mov [{d} + 12], rdx"],
+            ["mov rax, [{d} + 12]", "mul {tick}", "shrd rax, rdx, 32", "mov [{d} + 12], rax"],
+            { return false }, to;
+            began = in(reg) began,
+            tick = in(reg) tick,
         );
     }
     true

@@ -15,8 +15,8 @@ mod record;
 mod sub_buffer;
 
 pub(crate) use direct::{
-    write_none as direct_none, write_packed as direct_packed, write_pieces as direct_pieces,
-    write_two as direct_two, write_words as direct_words,
+    write_elapsed as direct_elapsed, write_none as direct_none, write_packed as direct_packed,
+    write_pieces as direct_pieces, write_two as direct_two, write_words as direct_words,
 };
 pub(crate) use record::{write_fragments, write_words};
 pub(crate) use sub_buffer::{count_ring_full, switch};
