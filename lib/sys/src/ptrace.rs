@@ -13,6 +13,8 @@ const GETREGSET: usize = 0x4204;
 const SETREGSET: usize = 0x4205;
 const DETACH: usize = 17;
 const CONT: usize = 7;
+const GETSIGMASK: usize = 0x420a;
+const SETSIGMASK: usize = 0x420b;
 /// Have the thread stop in exec (`PTRACE_O_TRACEEXEC`), and the event of that stop.
 const OPTION_EXEC: usize = 1 << 4;
 const EVENT_EXEC: i32 = 4;
@@ -136,6 +138,28 @@ pub fn set_registers(tid: i32, registers: &libc::user_regs_struct) -> Result<()>
         syscall(libc::SYS_ptrace, [SETREGSET, tid as usize, NT_PRSTATUS, &raw const part as usize, 0, 0])
     }
     .map(drop)
+}
+
+/// The signals that a stopped thread has blocked: bit n - 1 for signal n.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn signal_mask(tid: i32) -> Result<u64> {
+    let mut mask = 0_u64;
+    let arguments = [GETSIGMASK, tid as usize, size_of::<u64>(), &raw mut mask as usize, 0, 0];
+    // SAFETY: the kernel writes one `u64`.
+    unsafe { syscall(libc::SYS_ptrace, arguments) }?;
+    Ok(mask)
+}
+
+/// Sets the signals that a stopped thread has blocked.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn set_signal_mask(tid: i32, mask: u64) -> Result<()> {
+    let arguments = [SETSIGMASK, tid as usize, size_of::<u64>(), &raw const mask as usize, 0, 0];
+    // SAFETY: the kernel reads one `u64`; it changes another process, and nothing of ours.
+    unsafe { syscall(libc::SYS_ptrace, arguments) }.map(drop)
 }
 
 /// Lets a stopped thread go, with the signal that it was about to take, or 0.

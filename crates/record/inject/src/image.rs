@@ -6,6 +6,7 @@ use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// Most bytes that are read of one file, and most files that are looked into.
 const READ_MAX: u64 = 64 << 20;
@@ -25,12 +26,14 @@ pub(crate) struct Image {
 /// page.
 pub(crate) struct Room {
     pub(crate) address: u64,
+    /// What is there.
+    pub(crate) before: Vec<u8>,
     /// Addresses of the functions, in the order in which they were asked for.
     pub(crate) functions: Vec<u64>,
 }
 
 /// Looks for room of `bytes`, and for functions.
-pub(crate) fn read(pid: u32, functions: &[&str], bytes: u64) -> Result<Image, Error> {
+pub(crate) fn read(pid: u32, memory: &File, functions: &[&str], bytes: u64) -> Result<Image, Error> {
     let (mut room, mut found) = (None, None);
     for mapped in mapped::code(pid).iter().take(FILES_MAX) {
         let Some(file) = mapped
@@ -50,7 +53,9 @@ pub(crate) fn read(pid: u32, functions: &[&str], bytes: u64) -> Result<Image, Er
     let functions = found.ok_or(Error::NoLoader)?;
     let address = room.ok_or(Error::NoRoom)?;
     let hole = hole(pid).ok_or(Error::NoRoom)?;
-    Ok(Image { room: Room { address, functions }, hole })
+    let mut before = vec![0; bytes as usize];
+    memory.read_exact_at(&mut before, address).map_err(|_| Error::Ended)?;
+    Ok(Image { room: Room { address, before, functions }, hole })
 }
 
 /// The code of a file.

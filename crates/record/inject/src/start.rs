@@ -80,6 +80,7 @@ impl Held<'_> {
         let load = Load { library, plan: &plan, place: "" };
         let done = visit.attend(load, self.patience);
         self.run_until(|state| state == State::Signal(libc::SIGTRAP))?;
+        visit.end_start()?;
         done.map(Some)
     }
 

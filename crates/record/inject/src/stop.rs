@@ -64,6 +64,25 @@ impl Stopped {
         Ok((state == State::Interrupted).then_some(stopped))
     }
 
+    /// The number of the call that it was in.
+    pub(crate) fn call(&self) -> Option<i64> {
+        Some(self.registers.call()?.number)
+    }
+
+    /// Where it goes on.
+    pub(crate) fn instruction(&self) -> u64 {
+        self.registers.instruction()
+    }
+
+    /// Lets it take a signal that it has blocked.
+    ///
+    /// # Errors
+    /// As ptrace(2).
+    pub(crate) fn unblock(&self, signal: i32) -> Result<(), Errno> {
+        let mask = ptrace::signal_mask(self.tid)?;
+        ptrace::set_signal_mask(self.tid, mask & !mote_sys::signal::bit(signal))
+    }
+
     /// The call that it was in, if it can be called away from it.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let now = &self.registers;

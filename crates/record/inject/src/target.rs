@@ -222,14 +222,7 @@ impl Target {
             // The process's first thread has the largest stack, and goes in front of others of its rank.
             candidates.sort_unstable_by_key(|(rank, tid)| (*rank, *tid != self.pid, *tid));
             for (_, tid) in candidates {
-                let mut send = || self.try_send(tid, to, tell, &mut busy, patience);
-                // On a thread of its own: with its end the kernel lets go of what it traces, also of what has not
-                // stopped.
-                let sent = std::thread::scope(|scope| {
-                    let work = std::thread::Builder::new().name(TRACER.to_owned());
-                    let work = work.spawn_scoped(scope, &mut send);
-                    work.map_or(Ok(None), |work| work.join().unwrap_or(Ok(None)))
-                });
+                let sent = apart(|| self.try_send(tid, to, tell, &mut busy, patience)).unwrap_or(Ok(None));
                 if let Some(sent) = sent? {
                     return Ok(sent);
                 }
@@ -299,7 +292,7 @@ impl Target {
         Call::parse(&line)?.rank()
     }
 
-    fn threads(&self) -> Result<Vec<i32>, Error> {
+    pub(crate) fn threads(&self) -> Result<Vec<i32>, Error> {
         let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).map_err(|_| Error::Ended)?;
         let names = entries.take(THREADS_MAX).flatten().map(|entry| entry.file_name());
         Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
@@ -350,6 +343,15 @@ fn open_memory(pid: i32) -> Result<File, Error> {
     memory.map_err(|why| match why.raw_os_error().unwrap_or(0) {
         libc::ENOENT | libc::ESRCH => Error::Ended,
         other => Error::Forbidden(Errno(other)),
+    })
+}
+
+/// Does something on a thread of its own: with its end the kernel lets go of what it traces, also of what has not
+/// stopped. `None` when there is no thread.
+pub(crate) fn apart<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
+    std::thread::scope(|scope| {
+        let made = std::thread::Builder::new().name(TRACER.to_owned()).spawn_scoped(scope, work);
+        made.ok()?.join().ok()
     })
 }
 

@@ -7,7 +7,8 @@
 //! (or lets one run that is stopped at `main`'s begin)  that thread makes two empty files
 //! writes library and plan into them                    waits
 //! says where they are, and that they are whole         reserves the plan's memory
-//!                                                      dlopen, mote_load_functions, mote_join_
+//!                                                      dlopen, mote_load_functions
+//! opens its threads to SIGTRAP                         mote_join_
 //! looks for the answer in the memory                   answers
 //! ```
 //! As there, a recorder that is killed at any step leaves the process running.
@@ -15,13 +16,15 @@
 use crate::arch::visit as code;
 use crate::error::Error;
 use crate::image::{self, Room};
-use crate::stop::Waiting;
-use crate::target::{ANSWER, LOOKING, Patience, Target, errno, fresh_number, take_back};
+use crate::stop::{Stopped, Waiting};
+use crate::target::{ANSWER, LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
 use mote_layout::functions::{Plan, RESERVED_AT};
+use mote_symbol::mapped;
 use mote_sys::Errno;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 /// The words behind the code, in bytes from the first one, that are filled in before.
 pub(crate) mod words {
@@ -61,7 +64,7 @@ pub(crate) mod words {
 pub(crate) mod area {
     /// All of it; its end is a stack.
     pub(crate) const BYTES: usize = 64 << 10;
-    /// How far the work is (32 bits): 0, [`FILES`], [`GO`], [`DONE`] or [`FAILED`].
+    /// How far the work is (32 bits): 0, [`FILES`], [`GO`], [`WAITS`], [`JOIN`], [`DONE`] or [`FAILED`].
     pub(crate) const STATE: usize = 0;
     /// Whether the thread that was sent has left the memory (32 bits).
     pub(crate) const LEFT: usize = 4;
@@ -104,7 +107,11 @@ pub(crate) mod area {
     pub(crate) const DONE: u32 = 3;
     /// It was not.
     pub(crate) const FAILED: u32 = 4;
-    /// How often it is looked whether the files are whole, every millisecond.
+    /// The library is there, and is to join a session when it may.
+    pub(crate) const WAITS: u32 = 5;
+    /// It may.
+    pub(crate) const JOIN: u32 = 6;
+    /// How often it is looked whether it may go on, every millisecond.
     pub(crate) const LOOKS: u32 = 20_000;
 }
 
@@ -133,7 +140,8 @@ impl Visit {
     /// [`Error`]: it may not be looked into, or is in a state in which it is not to be touched; it has no dynamic linker.
     pub fn open(pid: i32) -> Result<Visit, Error> {
         let target = Target::any(pid)?;
-        let image = image::read(pid.unsigned_abs(), &words::FUNCTIONS, code::code().len() as u64)?;
+        let image =
+            image::read(pid.unsigned_abs(), target.memory(), &words::FUNCTIONS, code::code().len() as u64)?;
         Ok(Visit { target, room: image.room, area: image.hole })
     }
 
@@ -159,16 +167,54 @@ impl Visit {
         };
         let sent = self.target.send((entry, number), &tell, patience.at_most(LOOKING))?;
         let done = self.attend(load, patience.at_most(ANSWER));
-        if matches!(done, Err(Error::Silent(_) | Error::Over)) {
-            take_back(entry, &sent);
+        match done {
+            Err(Error::Silent(_) | Error::Over) => take_back(entry, &sent),
+            _ => self.remove_code(&patience)?,
         }
         done
+    }
+
+    /// Lets all threads take SIGTRAP that have blocked it, so that functions can be switched beside them: those that
+    /// block all signals, as allocators' and loggers' threads do. Returns how many still do: who waits for it.
+    ///
+    /// # Errors
+    /// [`Error`]: the process has ended.
+    fn open_to_traps(&self, patience: &Patience<'_>) -> Result<usize, Error> {
+        open_to_traps(&self.target, patience)
+    }
+
+    /// Puts back what was where the code is now, once no thread is in it.
+    fn remove_code(&self, patience: &Patience<'_>) -> Result<(), Error> {
+        const LOOKS: u32 = 200;
+        let code = self.room.address..self.room.address + code::code().len() as u64;
+        let is_in = |tid: i32| {
+            let line = mapped::table(&format!("/proc/{}/task/{tid}/syscall", self.target.pid()));
+            let at = line.split_ascii_whitespace().next_back().and_then(|at| at.strip_prefix("0x"));
+            let at = at.and_then(|at| u64::from_str_radix(at, 16).ok());
+            // It runs: only a stop tells where.
+            let at =
+                at.or_else(|| apart(|| Some(Stopped::stop(tid, patience).ok()??.instruction())).flatten());
+            at.is_some_and(|at| code.contains(&at))
+        };
+        for _ in 0..LOOKS {
+            if !self.target.threads()?.into_iter().any(is_in) {
+                return self.write_at(self.room.address, &self.room.before);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What is there does no harm.
+        Ok(())
     }
 
     /// Where a thread goes that is stopped at the program's begin; the code is there then.
     pub(crate) fn prepare_start(&self) -> Result<u64, Error> {
         self.put_code()?;
         Ok(self.room.address + code::start_at() as u64)
+    }
+
+    /// Puts back what was where the code is, while no thread is in it.
+    pub(crate) fn end_start(&self) -> Result<(), Error> {
+        self.write_at(self.room.address, &self.room.before)
     }
 
     /// Fills the files, and waits for what the process makes of them.
@@ -209,6 +255,11 @@ impl Visit {
             match self.word(area::STATE)? as u32 {
                 area::DONE => break,
                 area::FAILED => return Err(Error::NotLoaded(self.why())),
+                area::WAITS => {
+                    // Allocators may have made threads for those that were new here.
+                    self.open_to_traps(&patience)?;
+                    self.write(area::STATE, &area::JOIN.to_le_bytes())?;
+                }
                 _ => patience.wait(silent())?,
             }
         }
@@ -270,4 +321,32 @@ fn reserved(plan: &[u8]) -> Vec<u8> {
         *word = 1;
     }
     plan
+}
+
+/// Lets all threads of a process take SIGTRAP that have blocked it: see [`Visit`]. For the end of a recording.
+///
+/// # Errors
+/// [`Error`]: it may not be touched, or has ended.
+pub fn open_to_traps_again(pid: i32, patience: &Patience<'_>) -> Result<usize, Error> {
+    open_to_traps(&Target::any(pid)?, patience)
+}
+
+fn open_to_traps(target: &Target, patience: &Patience<'_>) -> Result<usize, Error> {
+    let mut closed = 0;
+    for tid in target.threads()? {
+        let status = mapped::table(&format!("/proc/{}/task/{tid}/status", target.pid()));
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or_default();
+        let mask = u64::from_str_radix(mask.trim(), 16).unwrap_or(0);
+        if mask & mote_sys::signal::bit(libc::SIGTRAP) == 0 {
+            continue;
+        }
+        let open = || {
+            let stopped = Stopped::stop(tid, patience).ok()??;
+            // It is for who waits for signals (sigwait).
+            let waits = stopped.call() == Some(libc::SYS_rt_sigtimedwait);
+            (!waits && stopped.unblock(libc::SIGTRAP).is_ok()).then_some(())
+        };
+        closed += usize::from(apart(open).flatten().is_none());
+    }
+    Ok(closed)
 }

@@ -45,6 +45,7 @@ impl Subjects {
     /// The recording ends: no process is to be brought any more.
     pub(crate) fn tell_over(&self) {
         self.attached.tell_over();
+        self.attached.open_probed();
     }
 
     /// Whether threads of ours are still at work in processes that were to be brought.

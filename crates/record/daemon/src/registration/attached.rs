@@ -21,6 +21,8 @@ const LOOKING: Duration = Duration::from_secs(10);
 const BRINGING: Duration = Duration::from_secs(25);
 /// How long probes in functions may take: all binaries of the process are read, and large ones take seconds.
 const PROBING: Duration = Duration::from_secs(120);
+/// How long it may take to have the threads of a process take SIGTRAP.
+const OPENING: Duration = Duration::from_millis(500);
 /// How long a thread that is told to end is waited for.
 const ENDING: Duration = Duration::from_secs(2);
 /// For how long other recordings are asked again when one of them must have it by now.
@@ -38,6 +40,8 @@ pub(crate) struct Attached {
     came: HashSet<i32>,
     /// Those that were asked to come, until they are in the session, or it is plain that they will not be.
     pub(crate) expected: Vec<i32>,
+    /// Those that have probes in functions.
+    probed: Vec<i32>,
     /// Set when the recording ends.
     over: Arc<AtomicBool>,
 }
@@ -107,6 +111,7 @@ impl Attached {
         let work = std::thread::Builder::new().name("mote-bring".to_owned());
         let work = work.spawn(move || probe(Patience { until, over: &over }));
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
+        self.probed.push(pid);
         self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true });
         Ok(())
     }
@@ -119,6 +124,16 @@ impl Attached {
     /// The recording ends: those that are being brought are left as they were.
     pub(crate) fn tell_over(&self) {
         self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Probes are to be removed: no thread that blocks SIGTRAP is to be in the way of that.
+    pub(crate) fn open_probed(&self) {
+        let over = AtomicBool::new(false);
+        for pid in &self.probed {
+            let patience = Patience { until: Instant::now() + OPENING, over: &over };
+            // It has ended, or does what it likes: then its probes stay, and do nothing.
+            let _ = mote_inject::open_to_traps_again(*pid, &patience);
+        }
     }
 
     /// Whether some are still being brought.
