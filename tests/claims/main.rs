@@ -17,6 +17,7 @@ mod events_survive_signals;
 mod everyday_commands_work;
 mod filters_can_be_left_out;
 mod filters_choose;
+mod functions_are_probed;
 mod functions_are_shown;
 mod gaps_are_exact;
 mod kernel_events_agree_with_others;

@@ -4,13 +4,15 @@ use crate::error::Error;
 use mote_symbol::mapped::{self, Bounded, Mapped};
 use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSymbol, ReadCache};
+use object::{Endianness, Object, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// Most bytes that are read of one file, and most files that are looked into.
 const READ_MAX: u64 = 64 << 20;
 const FILES_MAX: usize = 4096;
+/// What maps call a library that was loaded from memory.
+pub(crate) const IN_MEMORY: &str = "/memfd:libmote.so";
 /// The lowest address for memory, and the highest.
 const LOWEST: u64 = 1 << 32;
 const HIGHEST: u64 = 0x7fff_0000_0000;
@@ -109,6 +111,43 @@ fn addresses(file: File, bias: u64, functions: &[&str]) -> Option<Vec<u64>> {
         }
     }
     found.into_iter().collect()
+}
+
+/// Code of libraries that were loaded from memory by recorders: where it is, and from which offset of its file on.
+pub(crate) fn ours(pid: u32) -> Vec<(u64, u64)> {
+    let maps = mapped::table(&format!("/proc/{pid}/maps"));
+    let one = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [range, protection, offset, _, _, path, ..] = words.get(..)? else { return None };
+        let hex = |digits| u64::from_str_radix(digits, 16).ok();
+        let is_code = protection.contains('x') && *path == IN_MEMORY;
+        is_code.then_some((hex(range.split_once('-')?.0)?, hex(offset)?))
+    };
+    maps.lines().filter_map(one).collect()
+}
+
+/// Where these functions of a library of ours are that another recorder has loaded, if it is the same.
+pub(crate) fn loaded(pid: u32, memory: &File, library: &[u8], functions: [&str; 2]) -> Option<[u64; 2]> {
+    let elf = object::File::parse(library).ok()?;
+    let address = |name: &str| {
+        let mut symbols = elf.dynamic_symbols().filter(|symbol| symbol.is_definition());
+        Some(symbols.find(|symbol| symbol.name() == Ok(name))?.address())
+    };
+    let code = elf.segments().find(|segment| match segment.flags() {
+        SegmentFlags::Elf { p_flags, .. } => p_flags.contains(PF_X),
+        _ => false,
+    })?;
+    let (offset, _) = code.file_range();
+    ours(pid).into_iter().find_map(|(start, from)| {
+        let begin = start.wrapping_sub(from).wrapping_add(offset);
+        let own = usize::try_from(offset).ok().and_then(|at| library.get(at..)?.first_chunk::<4096>())?;
+        let mut theirs = [0; 4096];
+        memory.read_exact_at(&mut theirs, begin).ok()?;
+        let bias = begin.wrapping_sub(code.address());
+        let found = functions.map(|name| Some(bias.wrapping_add(address(name)?)));
+        let [Some(first), Some(second)] = found else { return None };
+        (theirs == *own).then_some([first, second])
+    })
 }
 
 /// A place for [`crate::visit::area`], away from all that is mapped: what the kernel chooses next lies elsewhere.

@@ -38,4 +38,4 @@ mod visit;
 pub use error::Error;
 pub use start::at_start;
 pub use target::{Patience, Target};
-pub use visit::{Load, Visit, open_to_traps_again};
+pub use visit::{Load, Visit, open_to_traps_again, was_visited};

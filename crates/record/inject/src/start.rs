@@ -74,7 +74,7 @@ impl Held<'_> {
         let visit = Visit::open(self.pid)?;
         let Some(plan) = plan() else { return Ok(None) };
         let mut away = registers;
-        away.go(visit.prepare_start()?);
+        away.go(visit.prepare_start(library)?);
         away.give(self.pid).map_err(Error::Forbidden)?;
         ptrace::resume(self.pid, 0).map_err(Error::Forbidden)?;
         let load = Load { library, plan: &plan, place: "" };

@@ -46,8 +46,12 @@ pub(crate) mod words {
     pub(crate) const DLERROR: usize = 56;
     /// Why the call was interrupted (`mote_layout::join::restart`).
     pub(crate) const KIND: usize = 64;
+    /// `mote_load_functions` and `mote_join_` of a library of ours that is there already, or 0.
+    pub(crate) const LOAD_FUNCTIONS: usize = 72;
+    /// See above.
+    pub(crate) const JOIN: usize = 80;
     /// How many they are.
-    pub(crate) const COUNT: usize = 9;
+    pub(crate) const COUNT: usize = 11;
     /// The functions, from [`PTHREAD_CREATE`] on.
     pub(crate) const FUNCTIONS: [&str; 7] = [
         "pthread_create",
@@ -159,7 +163,7 @@ impl Visit {
     fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
         self.target.check()?;
         let number = fresh_number().map_err(|why| Error::Forbidden(errno(&why)))?;
-        self.put_code()?;
+        self.put_code(load.library)?;
         let entry = self.room.address + mote_layout::join::RESTART_BYTES;
         let tell = |waiting: &Waiting| {
             let at = self.room.address + (code::words_at() + words::KIND) as u64;
@@ -207,8 +211,8 @@ impl Visit {
     }
 
     /// Where a thread goes that is stopped at the program's begin; the code is there then.
-    pub(crate) fn prepare_start(&self) -> Result<u64, Error> {
-        self.put_code()?;
+    pub(crate) fn prepare_start(&self, library: &[u8]) -> Result<u64, Error> {
+        self.put_code(library)?;
         Ok(self.room.address + code::start_at() as u64)
     }
 
@@ -284,9 +288,12 @@ impl Visit {
         String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 
-    fn put_code(&self) -> Result<(), Error> {
+    fn put_code(&self, library: &[u8]) -> Result<(), Error> {
         let mut bytes = code::code().to_vec();
-        let words = [&[self.area], &self.room.functions[..]].concat();
+        let (pid, memory) = (self.target.pid().unsigned_abs(), self.target.memory());
+        let loaded = image::loaded(pid, memory, library, ["mote_load_functions", "mote_join_"]);
+        // Between them the reason for which the call was interrupted, which is told last.
+        let words = [&[self.area], &self.room.functions[..], &[0], &loaded.unwrap_or_default()].concat();
         for (word, to) in
             words.iter().zip(bytes.get_mut(code::words_at()..).unwrap_or_default().chunks_mut(8))
         {
@@ -321,6 +328,11 @@ fn reserved(plan: &[u8]) -> Vec<u8> {
         *word = 1;
     }
     plan
+}
+
+/// Whether a library of ours was loaded into a process before.
+pub fn was_visited(pid: i32) -> bool {
+    !image::ours(pid.unsigned_abs()).is_empty()
 }
 
 /// Lets all threads of a process take SIGTRAP that have blocked it: see [`Visit`]. For the end of a recording.

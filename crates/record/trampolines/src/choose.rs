@@ -195,9 +195,9 @@ impl Choice {
     }
 }
 
-/// Whether an object is a library of ours, in memory.
+/// Whether an object is in memory only, as our own library is.
 fn is_ours(object: &Object) -> bool {
-    object.path.to_string_lossy().starts_with("/memfd:libmote.so")
+    !object.path.is_absolute()
 }
 
 /// Whether a pattern may mean functions of an object.

@@ -195,6 +195,14 @@ pub unsafe fn add_functions(functions: &'static [Function]) -> bool {
     session::add_functions(functions)
 }
 
+/// Whether one of the functions that were added begins at `address`.
+///
+/// # Cost
+/// Linear in them.
+pub fn has_function(address: usize) -> bool {
+    registry::functions().any(|function| function.address == address)
+}
+
 /// Tells the session of an event that has no site, and switches it on if the session wants it.
 ///
 /// For adapters that learn of events at run time; not for probes: it talks to the session.

@@ -201,6 +201,11 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
     Some(Range::Functions(functions))
 }
 
+/// The functions that were added.
+pub(crate) fn functions() -> impl Iterator<Item = &'static Function> {
+    objects().flat_map(|range| if let Range::Functions(functions) = range { functions } else { &[] })
+}
+
 /// The sites of the object whose section begins at `first`, if it is known.
 pub(crate) fn object(first: *const SiteRecord) -> Option<Range> {
     carried()

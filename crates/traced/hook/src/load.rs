@@ -65,7 +65,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     // Before anything refers to it.
     let records = Mapping::private((plan.probe_count() * size_of::<Function>()).max(1))?;
     let loaded = Mapping::private(size_of::<Loaded>())?;
-    map_all(&plan, records.base().cast())?;
+    let count = map_all(&plan, records.base().cast())?;
     let loaded = loaded.leak().cast::<Loaded>();
     // SAFETY: fresh memory of this size; pages are aligned for any type.
     unsafe { loaded.write(Loaded { lasting: Lasting::new(resume), plan }) };
@@ -73,13 +73,12 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     add_lasting(unsafe { &(*loaded).lasting });
     let records: *const Function = records.leak().cast();
     // SAFETY: `map_all` has written as many; they were leaked.
-    let functions = unsafe { core::slice::from_raw_parts(records, plan.probe_count()) };
+    let functions = unsafe { core::slice::from_raw_parts(records, count) };
     // SAFETY: `plan-true`.
-    if unsafe { mote_agent::add_functions(functions) } {
-        Ok(functions.len())
-    } else {
-        Err(Errno(libc::ENOSPC))
+    if functions.is_empty() || unsafe { mote_agent::add_functions(functions) } {
+        return Ok(plan.probe_count());
     }
+    Err(Errno(libc::ENOSPC))
 }
 
 /// The bytes of a plan, which stay.
@@ -125,16 +124,19 @@ fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
     probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.memories().any(lies_in)
 }
 
-/// Maps the plan's code, and writes the records of its functions to `records`. All or nothing.
-fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<()> {
+/// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had; returns how
+/// many. All or nothing.
+fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
     for (number, memory) in plan.memories().enumerate() {
         if let Err(why) = map(plan, &memory) {
             plan.memories().take(number).for_each(|memory| unmap(&memory));
             return Err(why);
         }
     }
-    for (number, probe) in plan.probes().enumerate() {
-        let record = records.wrapping_add(number);
+    let mut count = 0;
+    for probe in plan.probes().filter(|probe| !mote_agent::has_function(probe.address as usize)) {
+        let record = records.wrapping_add(count);
+        count += 1;
         let description = plan.text(&probe).and_then(|text| CStr::from_bytes_with_nul(text).ok());
         let place = Place {
             off: probe.old,
@@ -167,7 +169,7 @@ fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<()> {
     if sealed.is_err() {
         plan.memories().for_each(|memory| unmap(&memory));
     }
-    sealed
+    sealed.map(|()| count)
 }
 
 fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {

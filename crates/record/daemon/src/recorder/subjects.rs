@@ -89,8 +89,10 @@ impl Subjects {
             if let Some(functions) = functions {
                 self.probe(listeners, functions, *pid)?;
                 self.attached.expected.push(*pid);
-                // It may carry events of its own.
-                let _ = self.invite(listeners, *pid);
+                // It may carry events of its own, if what it carries is not what we have put there.
+                if !mote_inject::was_visited(*pid) {
+                    let _ = self.invite(listeners, *pid);
+                }
                 continue;
             }
             let invited = self.invite(listeners, *pid);

@@ -1,0 +1,234 @@
+//! `mote record -f`: functions of programs that know nothing of mote have probes, whatever their calls do; the programs
+//! do what they did, and are as they were afterwards.
+
+use crate::support::{Record, Trace, has_tool, output_of, wait_for};
+use nix::sys::signal::Signal;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// Builds a program of `tests/programs/c`.
+fn build(keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/c").join(name);
+    let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
+    let program = keep.path().join(format!("{}{}", name.replace('.', "_"), words.concat()));
+    let built =
+        Command::new(compiler).args(words).arg("-o").arg(&program).arg(source).arg("-pthread").output();
+    let built = built.expect("a compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    program
+}
+
+/// How often each function was called.
+fn calls(trace: &Trace) -> BTreeMap<String, u64> {
+    let mut calls = BTreeMap::new();
+    for event in trace.view() {
+        let name = event.name.strip_prefix("f:").expect("only functions");
+        *calls.entry(name.to_owned()).or_default() += 1;
+    }
+    calls
+}
+
+#[test]
+fn odd_calls_are_all_there_and_go_on_as_before() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let truth =
+        build(&keep, "odd_calls.cpp", &["-O0", "-DTRUTH", "-finstrument-functions", "-rdynamic", "-ldl"]);
+    let told = Command::new(truth).output().expect("it runs");
+    let expected = String::from_utf8(told.stdout).expect("text");
+    let counted = String::from_utf8(told.stderr).expect("text");
+    let counted = counted.lines().map(|line| {
+        let (name, count) = line.split_once(' ').expect("a name and a number");
+        (name.to_owned(), count.parse::<u64>().expect("a number"))
+    });
+    let mut counted: BTreeMap<String, u64> = counted.collect();
+    // Of these calls, a thread's and a context's end never comes, nor is it noticed: the thread is gone with them.
+    for name in ["sleeper", "leaver", "leaves", "their_way", "our_way", "gives_way"] {
+        counted.remove(name);
+    }
+    assert!(counted.len() > 15, "{counted:?}");
+    for level in ["-O0", "-O1", "-O2"] {
+        let program = build(&keep, "odd_calls.cpp", &[level]);
+        let bare = output_of(&mut Command::new(&program));
+        assert_eq!(bare, expected, "{level}");
+        let file = program.file_name().expect("a name").to_string_lossy().into_owned();
+        let trace = Record::program(&[&program]).with(&["-f", &format!("{file}:*")]).run().ends_with(0);
+        assert_eq!(trace.out, expected, "{level}");
+        let mut called = calls(&trace);
+        // The child of fork has done some, too: 4 frames of thrower, and 101 of deep.
+        for (name, more) in [("catcher", 1), ("again", 1), ("thrower", 4), ("deep", 101)] {
+            let calls = called.get_mut(name).unwrap_or_else(|| panic!("no {name} with {level}"));
+            *calls -= more;
+        }
+        for (name, count) in &counted {
+            // A jump in the place of a call is one all the same.
+            assert_eq!(called.get(name), Some(count), "{name} with {level}");
+        }
+        assert_eq!(trace.lost_total(), 0);
+    }
+}
+
+#[test]
+fn calls_of_a_running_process_are_recorded_and_nothing_is_left() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let steady = Steady::start(&keep, &[]);
+    let before = steady.changed_text();
+    assert_eq!(before, Vec::<String>::new());
+    for _ in 0..2 {
+        let running = Record::process(steady.pid().into())
+            .with(&["-f", "outer", "-f", "inner", "--mode", "overwrite"])
+            .start();
+        running.wait_until_said("probes in 2 functions");
+        steady.goes_on();
+        running.signal(Signal::SIGINT);
+        let trace = running.wait().ends_with(0);
+        let calls = calls(&trace);
+        let (outer, inner) = (calls["outer"], calls["inner"]);
+        // Three in each; the last ones may have been cut off.
+        assert!(outer > 10 && (3 * outer).abs_diff(inner) < 100, "{outer} outer, {inner} inner");
+        assert_eq!(steady.changed_text(), Vec::<String>::new(), "all code is as in the files");
+        steady.goes_on();
+    }
+}
+
+#[test]
+fn threads_that_block_all_signals_are_no_obstacle() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let steady = Steady::start(&keep, &["block"]);
+    let running = Record::process(steady.pid().into()).with(&["-f", "outer", "--mode", "overwrite"]).start();
+    running.wait_until_said("probes in 1 function");
+    steady.goes_on();
+    running.signal(Signal::SIGINT);
+    let trace = running.wait().ends_with(0);
+    assert!(calls(&trace)["outer"] > 10);
+    assert_eq!(steady.changed_text(), Vec::<String>::new());
+}
+
+#[test]
+fn short_calls_are_dropped_in_the_process() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = build(&keep, "steady.c", &["-O2"]);
+    let trace = Record::program(&[program.as_os_str(), "slow".as_ref()])
+        .with(&["-f", "s*", "--filter", "duration >= 5ms"])
+        .run()
+        .ends_with(0);
+    assert_eq!(calls(&trace), BTreeMap::from([("slow".to_owned(), 3)]));
+}
+
+#[test]
+fn what_cannot_be_probed_is_said() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = build(&keep, "steady.c", &["-O2"]);
+    let slow = |pattern: &str, words: &[&str]| {
+        let command = [&[program.to_str().expect("text")], words].concat();
+        Record::program(&command).with(&["-f", pattern]).run()
+    };
+    let trace = slow("slov", &["slow"]);
+    let said = trace.err.clone();
+    assert!(said.contains("no function of it is called `slov`; similar names: slow"), "{said}");
+    assert_eq!(trace.ends_with(3).out, "slow\n", "the program runs");
+
+    let fixed = build(&keep, "steady.c", &["-O2", "-static"]);
+    let trace = Record::program(&[fixed.as_os_str(), "slow".as_ref()]).with(&["-f", "slow"]).run();
+    assert!(trace.err.contains("its C library has no `dlopen`"), "{}", trace.err);
+    assert_eq!(trace.out, "slow\n");
+}
+
+#[test]
+fn real_programs_do_the_same_with_all_functions_on() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let input = keep.path().join("input.c");
+    let body: String = (0..300)
+        .map(|n| {
+            format!("int f{n}(int x) {{ int s = 0; for (int i = 0; i < x; i++) s += i * {n}; return s; }}\n")
+        })
+        .collect();
+    fs::write(&input, body).expect("a file");
+    let compiler = output_of(Command::new("gcc").arg("-print-prog-name=cc1")).trim().to_owned();
+    let sql = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) \
+               insert into t select x,x*2 from c; select count(*), sum(b), max(hex(a)) from t;";
+    let input = input.to_str().expect("text");
+    let programs: [(&str, &[&str], &str); 4] = [
+        ("sqlite3", &["sqlite3", ":memory:", sql], "libsqlite3*:*"),
+        ("sqlite3", &["sqlite3", ":memory:", sql], "libc.so.6:*"),
+        ("bzip2", &["bzip2", "-9", "--stdout", input], "libbz2*:*"),
+        ("gcc", &[&compiler, "-quiet", "-O2", input, "-o", "/dev/stdout"], "cc1:*"),
+    ];
+    for (tool, command, pattern) in programs {
+        if !has_tool(tool) {
+            continue;
+        }
+        let bare = Command::new(command[0]).args(&command[1..]).output().expect("it runs");
+        let trace =
+            Record::program(command).with(&["-f", pattern, "--mode", "overwrite", "--buffers", "1M"]).run();
+        let trace = trace.ends_with(0);
+        assert_eq!(trace.out.as_bytes(), String::from_utf8_lossy(&bare.stdout).as_bytes(), "{command:?}");
+        assert!(trace.view().len() > 100, "{command:?}");
+    }
+}
+
+/// A program that calls the same functions again and again.
+struct Steady {
+    child: Child,
+    out: PathBuf,
+}
+
+impl Steady {
+    fn start(keep: &TempDir, words: &[&str]) -> Steady {
+        let program = build(keep, "steady.c", &["-O2"]);
+        let out = keep.path().join("rounds");
+        let file = fs::File::create(&out).expect("a file");
+        let child = Command::new(program).args(words).stdout(file).stdin(Stdio::null()).spawn();
+        let steady = Steady { child: child.expect("it starts"), out };
+        steady.goes_on();
+        steady
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn rounds(&self) -> usize {
+        fs::read_to_string(&self.out).expect("rounds").lines().count()
+    }
+
+    /// Waits until it has done some more.
+    fn goes_on(&self) {
+        let before = self.rounds();
+        wait_for("more rounds", || (self.rounds() > before + 5).then_some(()));
+    }
+
+    /// Files whose code in the process is not what is in them.
+    fn changed_text(&self) -> Vec<String> {
+        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
+        let mut changed = Vec::new();
+        for line in maps.lines() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let [range, protection, offset, _, _, path, ..] = words[..] else { continue };
+            if !protection.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
+                continue;
+            }
+            let number = |digits| u64::from_str_radix(digits, 16).expect("an address");
+            let (start, end) = range.split_once('-').expect("a range");
+            let mut here = vec![0; (number(end) - number(start)) as usize];
+            memory.read_exact_at(&mut here, number(start)).expect("code");
+            let file = fs::read(path).expect("a file");
+            let there = &file[number(offset) as usize..];
+            if here.iter().zip(there).any(|(here, there)| here != there) {
+                changed.push(path.to_owned());
+            }
+        }
+        changed
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
