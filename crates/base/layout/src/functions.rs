@@ -21,8 +21,8 @@
 //!
 //! # Guards
 //! A jump that lies over several instructions has a breakpoint where each of these but the first one began
-//! ([`Probe::guards`]): a thread that stood there when it was written goes on in the copy (`copy` of the [`Guard`]). The
-//! bytes of its offset are chosen so.
+//! ([`Probe::guards`]): a thread that stood there when it was written goes on in the copy (`copy` of the [`Guard`]).
+//! The bytes of its offset are chosen so.
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn1\0");

@@ -113,9 +113,9 @@ impl Direct {
         unsafe { arch::direct_two::<S>(self.word(), first, second) }
     }
 
-    /// Writes a record of one number of 8 bytes: for how long something has lasted that began at `began` on the time-stamp
-    /// counter, `tick` being a tick's nanoseconds, in units of 2^-32. The record's own time is the end. False as with
-    /// [`Direct::write_none`].
+    /// Writes a record of one number of 8 bytes: for how long something has lasted that began at `began` on the
+    /// time-stamp counter, `tick` being a tick's nanoseconds, in units of 2^-32. The record's own time is the end.
+    /// False as with [`Direct::write_none`].
     ///
     /// # Signal safety
     /// Callable from a handler.

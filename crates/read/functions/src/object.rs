@@ -48,8 +48,8 @@ impl Object {
         Object::read(path, path, |_| 0)
     }
 
-    /// Looks through all that a process has mapped as code; also returns what could not be read, and why. Nothing at all
-    /// when it has ended, or belongs to another user.
+    /// Looks through all that a process has mapped as code; also returns what could not be read, and why. Nothing at
+    /// all when it has ended, or belongs to another user.
     #[must_use]
     pub fn of_process(pid: u32) -> (Vec<Object>, Vec<(PathBuf, String)>) {
         let (mut objects, mut left_out, mut seen) = (Vec::new(), Vec::new(), HashSet::new());

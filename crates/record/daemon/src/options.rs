@@ -43,8 +43,8 @@ pub struct Options {
     pub duration: Option<Duration>,
     /// Trace clock to use instead of the one that the machine suggests.
     pub clock: Option<Source>,
-    /// Functions of programs that are to have events of their own: patterns of `mote_functions`. Rules say what becomes of
-    /// these events.
+    /// Functions of programs that are to have events of their own: patterns of `mote_functions`. Rules say what becomes
+    /// of these events.
     pub functions: Vec<String>,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,

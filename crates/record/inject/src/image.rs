@@ -150,7 +150,7 @@ pub(crate) fn loaded(pid: u32, memory: &File, library: &[u8], functions: [&str; 
     })
 }
 
-/// A place for [`crate::visit::area`], away from all that is mapped: what the kernel chooses next lies elsewhere.
+/// A place for [`crate::shared::area`], away from all that is mapped: what the kernel chooses next lies elsewhere.
 fn hole(pid: u32) -> Option<u64> {
     const AWAY: u64 = 1 << 30;
     let mut low = LOWEST;

@@ -29,6 +29,7 @@ mod arch;
 mod error;
 mod image;
 mod join_point;
+mod shared;
 mod start;
 mod stop;
 mod target;

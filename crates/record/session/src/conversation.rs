@@ -149,8 +149,8 @@ impl Session {
         if std::mem::replace(&mut self.patterns_reported, true) {
             return;
         }
-        // Everything is waited for without a word: a program may have no event before it runs. Functions get theirs later,
-        // and who puts them there says which there are.
+        // Everything is waited for without a word: a program may have no event before it runs. Functions get theirs
+        // later, and who puts them there says which there are.
         let patterns =
             self.filters.patterns().filter(|pattern| *pattern != "*" && !pattern.starts_with("f:"));
         for (pattern, near) in self.events.unmatched(patterns) {

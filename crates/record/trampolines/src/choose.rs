@@ -48,8 +48,8 @@ pub enum Nothing {
     AllRefused(String),
 }
 
-/// Functions that return more than once, or elsewhere than they were called from, or look at where that is: a probe would
-/// stand in for their return address. Names of the C library and of compilers' runtimes.
+/// Functions that return more than once, or elsewhere than they were called from, or look at where that is: a probe
+/// would stand in for their return address. Names of the C library and of compilers' runtimes.
 const LEFT_ALONE: [&str; 38] = [
     "_setjmp",
     "setjmp",

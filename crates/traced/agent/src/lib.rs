@@ -173,8 +173,8 @@ pub fn remove_object(first: *const SiteRecord) {
     session::remove_object(first);
 }
 
-/// Joins the session at `place`, as the environment would name it, in a process that runs already. Returns 0, or an error
-/// number below 0.
+/// Joins the session at `place`, as the environment would name it, in a process that runs already. Returns 0, or an
+/// error number below 0.
 ///
 /// # Safety
 /// `first..end` must be the object's section of site records. On a thread that may wait for the dynamic linker.
@@ -183,8 +183,8 @@ pub unsafe fn join(place: &[u8], first: *const SiteRecord, end: *const SiteRecor
     unsafe { joining::late(place, first, end) }
 }
 
-/// Adds functions of the program as events, tells the sessions of them, and switches on those that they want. False when
-/// they were added too often.
+/// Adds functions of the program as events, tells the sessions of them, and switches on those that they want. False
+/// when they were added too often.
 ///
 /// Their places are patched from now on, whenever their events are switched.
 ///

@@ -3,8 +3,8 @@
 use core::ffi::{CStr, c_char, c_long};
 use probe::__private as private;
 
-/// Takes in the plan in the file `path` (`mote_layout::functions`). Returns how many functions it has, or an error number
-/// below 0.
+/// Takes in the plan in the file `path` (`mote_layout::functions`). Returns how many functions it has, or an error
+/// number below 0.
 ///
 /// # Safety
 /// `path` must be a text with a NUL; the plan must be true of this process.

@@ -31,8 +31,8 @@ pub(crate) extern "C" fn begin(place: usize, function: *const Function) -> usize
     calls.push().map_or(0, |slot| slot.as_ptr().expose_provenance())
 }
 
-/// Records a call that began at `began` and ends now, if its event has no filter and goes to one session. False when that
-/// could not be done so.
+/// Records a call that began at `began` and ends now, if its event has no filter and goes to one session. False when
+/// that could not be done so.
 ///
 /// It uses no vector registers: the code that calls it keeps none of them.
 pub(crate) extern "C" fn record(function: &'static Function, began: u64) -> bool {

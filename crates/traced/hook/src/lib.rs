@@ -10,8 +10,8 @@
 //! function ─ ret ─▶ stub of the slot ─▶ return ─ records the event ─▶ caller
 //! ```
 //! Sources: iProbe (Arora et al. 2013, section II: HotPatch, trampolines); the return address as in gprof's and
-//! uftrace's successors, but each call's is one of its own (`stack`): exceptions, longjmp, contexts and threads that end
-//! in the middle find the way.
+//! uftrace's successors, but each call's is one of its own (`stack`): exceptions, longjmp, contexts and threads that
+//! end in the middle find the way.
 //!
 //! | module | job |
 //! |---|---|

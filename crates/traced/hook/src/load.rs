@@ -26,9 +26,9 @@ struct Loaded {
 /// On a thread of ours: it reads a file, maps memory, and waits for the dynamic linker.
 ///
 /// # Errors
-/// `EINVAL`: it is no plan. `EEXIST`: something lies where its code is to go, so that it has to be made anew. `ENOTSUP`:
-/// the processor cannot keep all registers. `EPERM`: threads may not read the time. `ENOEXEC`: there is no unwinder that
-/// could be told of it. `ENOSPC`: plans were taken in too often. Those of open(2), read(2) and mmap(2).
+/// `EINVAL`: it is no plan. `EEXIST`: something lies where its code is to go, so that it has to be made anew.
+/// `ENOTSUP`: the processor cannot keep all registers. `EPERM`: threads may not read the time. `ENOEXEC`: there is no
+/// unwinder that could be told of it. `ENOSPC`: plans were taken in too often. Those of open(2), read(2) and mmap(2).
 ///
 /// # Safety
 /// `plan-true`.
@@ -124,8 +124,8 @@ fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
     probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.memories().any(lies_in)
 }
 
-/// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had; returns how
-/// many. All or nothing.
+/// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had; returns
+/// how many. All or nothing.
 fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
     for (number, memory) in plan.memories().enumerate() {
         if let Err(why) = map(plan, &memory) {

@@ -1,6 +1,7 @@
 //! The calls under way: a slot for each, and a stub for each slot, which is where the call returns to.
 //!
-//! A thread has a region; when its slots are used up, another one, which it finds again. A region is aligned to its size:
+//! A thread has a region; when its slots are used up, another one, which it finds again. A region is aligned to its
+//! size:
 //!
 //! ```text
 //! 0                   16 Ki                  32 Ki                             64 Ki
@@ -164,8 +165,8 @@ impl Calls {
         slot
     }
 
-    /// Gives up calls that have not returned and never will, from the last one on, up to one that is under way or to the
-    /// slot `until`: `place` is where on the stack something is that is outside of them. `ended` is told of each.
+    /// Gives up calls that have not returned and never will, from the last one on, up to one that is under way or to
+    /// the slot `until`: `place` is where on the stack something is that is outside of them. `ended` is told of each.
     pub(crate) fn give_up(&mut self, place: usize, until: usize, mut ended: impl FnMut(&Slot)) {
         while let at @ 1.. = self.top.saturating_sub(size_of::<Slot>()) {
             if at == until {
@@ -200,8 +201,9 @@ impl Calls {
         }
     }
 
-    /// Whether what begins at `place` is no call of its own: the function itself is under way there, so that it has jumped
-    /// to its begin; or a row of functions that have jumped to one another is longer than any that a person would read.
+    /// Whether what begins at `place` is no call of its own: the function itself is under way there, so that it has
+    /// jumped to its begin; or a row of functions that have jumped to one another is longer than any that a person
+    /// would read.
     pub(crate) fn goes_on(&self, place: usize, function: *const Function) -> bool {
         let mut at = self.top;
         for _ in 0..JUMPS_MAX {
@@ -266,8 +268,8 @@ fn more(top: usize) -> Option<usize> {
 /// The header of a region; `None` for 0.
 fn header(region: usize) -> Option<&'static Header> {
     let header: *const Header = core::ptr::with_exposed_provenance(region + SLOTS_AT);
-    // SAFETY: `area-stays`; a region that was given out has its header, whose words are atomics but for one that is never
-    // written again.
+    // SAFETY: `area-stays`; a region that was given out has its header, whose words are atomics but for one that is
+    // never written again.
     (region != 0).then(|| unsafe { &*header })
 }
 

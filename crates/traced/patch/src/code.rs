@@ -18,12 +18,14 @@ pub enum Code {
     On(Place),
 }
 
-/// A place of a program's code that is no NOP: one or several of its instructions, with a jump over them while it is on.
+/// A place of a program's code that is no NOP: one or several of its instructions, with a jump over them while it is
+/// on.
 ///
 /// The jump may lie over several instructions, and end in the middle of one that it leaves alone: what of it lies over
-/// the begin of an instruction, but the first, is a breakpoint (a *guard*) whatever else the jump's bytes are. So a thread
-/// that stood there when it was written, or comes back there later, from a signal's handler or another context, goes on
-/// in the copy: nobody has to look where threads stand (instruction punning with traps: Chamith et al., PLDI 2017).
+/// the begin of an instruction, but the first, is a breakpoint (a *guard*) whatever else the jump's bytes are. So a
+/// thread that stood there when it was written, or comes back there later, from a signal's handler or another context,
+/// goes on in the copy: nobody has to look where threads stand (instruction punning with traps: Chamith et al., PLDI
+/// 2017).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The program's bytes.

@@ -1,9 +1,9 @@
 //! Live patching of event sites in running text.
 //!
-//! A site is a NOP in a program's code, or a place of its code that was not made for this ([`Place`]). [`apply`] writes a
-//! jump over it (armed) or what was there back (disarmed) while other threads run through it at full speed; once it
-//! returned, every pass that starts goes the new way.
-//! Nothing here allocates, prints, panics or touches `errno`, and no foreign byte is ever changed.
+//! A site is a NOP in a program's code, or a place of its code that was not made for this ([`Place`]). [`apply`] writes
+//! a jump over it (armed) or what was there back (disarmed) while other threads run through it at full speed; once it
+//! returned, every pass that starts goes the new way. Nothing here allocates, prints, panics or touches `errno`, and no
+//! foreign byte is ever changed.
 //!
 //! | module | job |
 //! |---|---|

@@ -52,7 +52,8 @@ impl Lasting {
     }
 }
 
-/// Has `lasting` asked about traps that no batch knows, for good. Once for each, before any of its breakpoints is there.
+/// Has `lasting` asked about traps that no batch knows, for good. Once for each, before any of its breakpoints is
+/// there.
 pub fn add_lasting(lasting: &'static Lasting) {
     let mut head = LASTING.load(Ordering::Acquire);
     loop {

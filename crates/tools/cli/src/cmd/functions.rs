@@ -17,8 +17,9 @@ use std::process::ExitCode;
 /// Record and show calls of functions: how many, how long, and what was in them
 ///
 /// Probes are put into the functions of a command, or of a running process, that match PATTERN; the program needs no
-/// mote, no source and no new build, and is as it was when the recording has ended. Each call is an event f:NAME with its
-/// `duration`, recorded when it returns. With -i, the calls of a recording are shown: of one of `mote record -f`, too.
+/// mote, no source and no new build, and is as it was when the recording has ended. Each call is an event f:NAME with
+/// its `duration`, recorded when it returns. With -i, the calls of a recording are shown: of one of `mote record -f`,
+/// too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -7,7 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 /// Stop, and become a command when continued
+///
+/// For recorders that put probes into a command's functions before its first instruction.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote __hold MOTE_SESSION=... ./app --port 80    becomes ./app once SIGCONT has come")]
 pub(crate) struct Args {
     /// A variable for its environment: NAME=VALUE
     variable: String,

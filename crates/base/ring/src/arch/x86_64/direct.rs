@@ -17,9 +17,9 @@
 //! - The abort handler is the beginning itself. The signature that has to stand in front of it is the displacement of a
 //!   NOP.
 
-/// Writes a record of at most `$touched` bytes, of which `$len` behind the prefix count; `$copy` writes the fields. `$time`
-/// finds the time in `edx` and `eax`.
-/// Jumps to `otherwise` where there is no ring, no room, no counter, or the thread has no name yet.
+/// Writes a record of at most `$touched` bytes, of which `$len` behind the prefix count; `$copy` writes the fields.
+/// `$time` finds the time in `edx` and `eax`. Jumps to `otherwise` where there is no ring, no room, no counter, or the
+/// thread has no name yet.
 macro_rules! direct {
     ($touched:literal, $len:literal, [$($copy:literal),*], $otherwise:block, $to:ident; $($operand:tt)*) => {
         direct!($touched, $len, at [], [$($copy),*], $otherwise, $to; $($operand)*)
@@ -162,8 +162,8 @@ pub(crate) unsafe fn write_packed(to: u64, first: u64, second: u64, len: usize) 
     true
 }
 
-/// Writes a record of one number of 8 bytes: how long it is since `began`, in ticks, times `tick`, without the lower 32 bits
-/// of the product. False when it has to be written otherwise.
+/// Writes a record of one number of 8 bytes: how long it is since `began`, in ticks, times `tick`, without the lower 32
+/// bits of the product. False when it has to be written otherwise.
 ///
 /// # Safety
 /// `to` is of [`crate::Direct`].

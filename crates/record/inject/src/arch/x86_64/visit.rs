@@ -6,9 +6,9 @@
 //! has made, and loads the first, which is the library, by the dynamic linker. A thread that is stopped at the
 //! program's begin, where no lock is held, may do that work itself.
 //!
-//! All is in `visit::words` (what the recorder fills in before) and `visit::area` (memory that the code maps).
+//! All is in `shared::words` (what the recorder fills in before) and `shared::area` (memory that the code maps).
 
-use crate::visit::{area, words};
+use crate::shared::{area, words};
 use core::arch::global_asm;
 
 unsafe extern "C" {

@@ -1,4 +1,5 @@
-//! The description of stubs in the format of `.eh_frame` (Linux Standard Base, "Exception Frames"; DWARF 4, 6.4 and 2.5).
+//! The description of stubs in the format of `.eh_frame` (Linux Standard Base, "Exception Frames"; DWARF 4, 6.4 and
+//! 2.5).
 
 use crate::stack::{REGION, SLOTS_AT};
 
@@ -22,9 +23,9 @@ const DW_OP_PLUS: u8 = 0x22;
 
 /// The description of the stubs between `area` and `bytes` behind it.
 ///
-/// A stub's frame is empty. An unwinder that looks for the frame of a handler knows it by the address of the frame that it
-/// has called: so this one's is not that of the frame before, but eight bytes below, where no frame that is aligned as it
-/// has to be can have it.
+/// A stub's frame is empty. An unwinder that looks for the frame of a handler knows it by the address of the frame that
+/// it has called: so this one's is not that of the frame before, but eight bytes below, where no frame that is aligned
+/// as it has to be can have it.
 ///
 /// The return address of a stub's frame lies at `stub + stub % REGION + SLOTS_AT`; the stub is what the unwinder has
 /// found as the return address before, in the register of that number.
