@@ -44,7 +44,7 @@ impl RecordArgs {
 
     fn options(&self, patterns: &[String], min: Option<u64>) -> anyhow::Result<Options> {
         anyhow::ensure!(
-            !patterns.is_empty() && !(self.command.is_empty() && self.pid.is_empty()),
+            !(patterns.is_empty() || self.command.is_empty() && self.pid.is_empty()),
             "which functions, and of what? mote functions 'parse_*' -- CMD, or -p PID; -i DIR shows a recording"
         );
         Ok(Options {
