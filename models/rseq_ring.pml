@@ -19,12 +19,12 @@
  * @code crates/base/ring/src/rseq_writer.rs: write_slow, write_any
  * @code crates/base/ring/src/arch/x86_64/frame.rs: sequence
  * @code crates/base/ring/src/arch/x86_64/direct.rs: direct, write_none, write_two, write_packed, write_words
- * @code crates/base/ring/src/arch/x86_64/direct.rs: write_pieces
+ * @code crates/base/ring/src/arch/x86_64/direct.rs: write_elapsed, write_pieces
  * @code crates/base/ring/src/arch/x86_64/record.rs: write_words, write_fragments
  * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
  * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped
  * @code crates/base/ring/src/reader.rs: copy, release, advance, publish
- * @digest 5d28828f41e93835
+ * @digest eb9060ad7730ef90
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE

@@ -11,11 +11,13 @@
  * another program's, and sends no thread where no batch leads; a pass that starts while nothing is being patched acts
  * as the last batch said (B3), and meets no int3 of ours (the program may block SIGTRAP by then).
  *
+ * Sites are one instruction in each state. Places of the program's code, which are several, are in places.pml.
+ *
  * @code crates/traced/patch/src/batch.rs: write_among, close, open, finish, sync_core
  * @code crates/traced/patch/src/trap.rs: serve
  * @code crates/traced/patch/src/table.rs: publish, retract, look_up, search
  * @code crates/traced/patch/src/write.rs: write, write_pair
- * @digest 7599b0bcae67b7ce
+ * @digest 864496ae203ce1c5
  *
  * @pass short | trap, 2 CPUs | -DTRAP small
  * @pass short | hop, 2 CPUs | -DHOP small
