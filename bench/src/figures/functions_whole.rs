@@ -19,7 +19,7 @@ select b, count(*), sum(a) from t group by b order by b;
 const PYTHON: &str = "import collections, json, hashlib
 def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
 words = collections.Counter(str(n * n % 997) for n in range(20000))
-print(fib(20), hashlib.sha256(json.dumps(words).encode()).hexdigest())
+print(fib(26), hashlib.sha256(json.dumps(words).encode()).hexdigest())
 ";
 /// Megabytes that are compressed.
 const INPUT_MB: usize = 4;
@@ -39,7 +39,7 @@ enum Work {
 const PROGRAMS: [Program; 5] = [
     ("sqlite3", "libsqlite3*:*", &[":memory:"], Work::Sql),
     ("bzip2", "*", &["-kc"], Work::Bytes),
-    ("zstd", "*", &["-qc"], Work::Bytes),
+    ("zstd", "*", &["-qc", "-15"], Work::Bytes),
     ("python3.11", "*", &[], Work::Python),
     ("cc1", "cc1:*", &["-quiet", "-O2", "-o", "-"], Work::C),
 ];
