@@ -31,6 +31,8 @@ Benchmarks:
   kernel_calls of these, only what is added to a system call; programs that do nothing beside it
   kernel_programs
                what each kind of program that mote makes adds to a system call, without a recorder
+  functions    probes in functions of programs that know nothing of mote: what a call costs, which functions can have
+               one, and what real programs do with all of them (ns, %, x; uftrace beside it)
   servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, and by recording all system calls and the
                scheduler
                (x; bpftrace, strace, ftrace, perf beside it)

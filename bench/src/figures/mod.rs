@@ -18,6 +18,11 @@ mod filter_paper;
 mod filter_work;
 #[allow(unsafe_code, reason = "it is a restartable sequence of its own")]
 mod floor;
+mod functions;
+mod functions_coverage;
+mod functions_off;
+mod functions_recorded;
+mod functions_whole;
 mod kernel;
 mod kernel_calls;
 mod kernel_floor;
@@ -50,7 +55,7 @@ use figure::Figure;
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 12] = [
+const BENCHMARKS: [(&str, Benchmark); 13] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -63,6 +68,7 @@ const BENCHMARKS: [(&str, Benchmark); 12] = [
     ("servers", servers::run),
     ("kernel_calls", kernel_calls::alone),
     ("kernel_programs", kernel_programs::run),
+    ("functions", functions::run),
 ];
 
 /// The names that [`run`] knows, in the order of the usage.
