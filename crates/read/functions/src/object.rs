@@ -62,7 +62,7 @@ impl Object {
                 use std::os::fd::AsRawFd;
                 let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
                 let shift = |image: &Image| {
-                    map.start.wrapping_sub(image.address_of(map.offset).unwrap_or(map.offset))
+                    image.shift_of_code(map.start, map.offset).unwrap_or(map.start.wrapping_sub(map.offset))
                 };
                 let object = Object::read(&opened, &path, shift).map_err(|why| why.to_string())?;
                 let part = Part { start: map.start, offset: map.offset, file };

@@ -107,6 +107,21 @@ impl Image {
         Some((offset - best.offset).wrapping_add(best.address))
     }
 
+    /// How far from its own addresses it is loaded in a process that has mapped its code from `offset`, a multiple of the
+    /// page size, on at `start`.
+    ///
+    /// The code need not begin where its page does: other linkers than GNU's put it anywhere in it.
+    #[must_use]
+    pub fn shift_of_code(&self, start: u64, offset: u64) -> Option<u64> {
+        const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
+        let is_it = |s: &&Segment| {
+            s.executable && (s.offset & !(PAGE - 1)..s.offset.saturating_add(s.len)).contains(&offset)
+        };
+        let code = self.segments.iter().find(is_it)?;
+        let begin = start.wrapping_sub(offset).wrapping_add(code.offset);
+        Some(begin.wrapping_sub(code.address))
+    }
+
     /// The place in the file of what is loaded at `address`; `None` when nothing of the file is.
     #[must_use]
     pub fn offset_of(&self, address: u64) -> Option<u64> {

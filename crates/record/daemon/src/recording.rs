@@ -112,6 +112,8 @@ impl<'w> Recording<'w> {
         subjects.attach(listeners, &recorder.options, functions.as_ref(), screen.watch)?;
         recorder.begin_kernel();
         recorder.perform();
+        // With processes that run the command is only what the recording lasts for.
+        let functions = functions.filter(|_| recorder.options.attach.is_empty());
         recorder.subjects.command = start(&recorder, listeners, signals, functions.is_some())?;
         functions.map_or(Ok(()), |functions| recorder.subjects.probe_command(&functions))?;
         recorder.output.trace.directory.keep();

@@ -19,7 +19,7 @@ const PREFER: Duration = Duration::from_millis(50);
 /// How long a thread is looked for.
 pub(crate) const LOOKING: Duration = Duration::from_secs(5);
 /// How long an answer is waited for: joining itself has steps of two seconds.
-pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10);
 /// How long a thread may use the memory that another recorder has sent.
 const OTHERS: Duration = Duration::from_secs(3);
 /// Name of the threads that stop others.

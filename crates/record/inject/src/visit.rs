@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::image::{self, Room};
 use crate::shared::{area, words};
 use crate::stop::{Stopped, Waiting};
-use crate::target::{ANSWER, LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
+use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
 use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_symbol::mapped;
 use mote_sys::Errno;
@@ -26,6 +26,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+
+/// How long loading is waited for: the library tells the session of each function, and switches all that it wants.
+const ATTENDING: Duration = Duration::from_secs(60);
 
 /// What is loaded into a process.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +82,7 @@ impl Visit {
             self.write_at(at, &waiting.kind.to_le_bytes())
         };
         let sent = self.target.send((entry, number), &tell, patience.at_most(LOOKING))?;
-        let done = self.attend(load, patience.at_most(ANSWER));
+        let done = self.attend(load, patience.at_most(ATTENDING));
         match done {
             Err(Error::Silent(_) | Error::Over) => take_back(entry, &sent),
             _ => self.remove_code(&patience)?,
@@ -132,7 +135,7 @@ impl Visit {
 
     /// Fills the files, and waits for what the process makes of them.
     pub(crate) fn attend(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
-        let silent = || Error::Silent(ANSWER.as_secs());
+        let silent = || Error::Silent(ATTENDING.as_secs());
         // Nothing is there before it is mapped.
         while self.word(area::STATE).unwrap_or(0) as u32 != area::FILES {
             if self.word(area::LEFT).unwrap_or(0) as u32 != 0

@@ -133,7 +133,9 @@ pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothi
     let all = chosen.len();
     chosen.retain(|(object, function)| {
         let is_named = |name: &str| is_left_alone(names::plain(name));
-        function.address != object.found.entry && !function.name.as_deref().is_some_and(is_named)
+        function.address != object.found.entry
+            && !object.name().starts_with(UNWINDER)
+            && !function.name.as_deref().is_some_and(is_named)
     });
     if chosen.len() < all {
         refuse(&"they return in ways of their own", all - chosen.len());
@@ -205,8 +207,15 @@ fn may_mean(object: &Object, pattern: &Pattern) -> bool {
     pattern.has_file() || !object.name().starts_with("ld-linux")
 }
 
+/// Functions without a name of GCC's unwinder look at their own return addresses, and at those of their callers.
+const UNWINDER: &str = "libgcc_s";
+
+/// What names begin with of functions that look through the stack, or that such functions look for: the dynamic linker's
+/// ways to other libraries, the unwinder's, and those that V8 has compiled for its own stacks.
+const LEFT_ALONE_FROM: [&str; 5] = ["_dl_runtime_", "_dl_tlsdesc_", "_Unwind_", "uw_", "Builtins_"];
+
 fn is_left_alone(name: &str) -> bool {
-    LEFT_ALONE.contains(&name) || name.starts_with("_dl_runtime_") || name.starts_with("_dl_tlsdesc_")
+    LEFT_ALONE.contains(&name) || LEFT_ALONE_FROM.iter().any(|begin| name.starts_with(begin))
 }
 
 /// The first bytes of a function, from the file.

@@ -17,8 +17,8 @@ const STACK_BELOW: u64 = 16 << 20;
 
 /// From here on the kernel puts mappings without a place of their own, from the top down.
 const MAPPED_FROM: u64 = 0x7000_0000_0000;
-/// So much may be mapped by a process that runs, before the places of a plan are reserved.
-const MAPPED_NEXT: u64 = 16 << 20;
+/// So much may be mapped by a process before the places of a plan are reserved: the plan itself, too.
+const MAPPED_NEXT: u64 = 64 << 20;
 
 /// The free memory of a process.
 #[derive(Clone, Debug)]

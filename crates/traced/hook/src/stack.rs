@@ -282,8 +282,9 @@ fn recycled() -> Option<usize> {
         let owner = OWNERS.get(number)?;
         let owned = owner.load(Ordering::Acquire);
         let (pid, tid) = ((owned >> 32) as i32, owned as u32 as i32);
-        // In a child of fork, threads of the parent do not exist.
-        let has_ended = owned != 0 && (pid != process::pid() || !thread::exists(pid, tid));
+        // Those of another process may be in use: by the thread that has forked us, or by a parent whose memory this is
+        // (vfork, posix_spawn).
+        let has_ended = owned != 0 && pid == process::pid() && !thread::exists(pid, tid);
         if has_ended && owner.compare_exchange(owned, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             let region = area + number * REGION;
             (1..SLOTS).for_each(|number| set(slot_at(region, number), NOT_FILLED));
