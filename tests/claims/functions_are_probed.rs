@@ -72,6 +72,17 @@ fn odd_calls_are_all_there_and_go_on_as_before() {
 }
 
 #[test]
+fn odd_calls_go_on_as_before_with_all_functions_of_all_libraries() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = build(&keep, "odd_calls.cpp", &["-O2"]);
+    let bare = output_of(&mut Command::new(&program));
+    let trace =
+        Record::program(&[&program]).with(&["-f", "*", "--mode", "overwrite", "--buffers", "1M"]).run();
+    assert_eq!(trace.out, bare, "{}", trace.err);
+    assert!(trace.err.contains("without: "), "{}", trace.err);
+}
+
+#[test]
 fn calls_of_a_running_process_are_recorded_and_nothing_is_left() {
     let keep = tempfile::tempdir().expect("a directory");
     let steady = Steady::start(&keep, &[]);
