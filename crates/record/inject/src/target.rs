@@ -24,6 +24,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 const OTHERS: Duration = Duration::from_secs(3);
 /// Name of the threads that stop others.
 const TRACER: &str = "mote-bring";
+/// Name of the threads that the library makes in a process.
+const OURS: &str = "mote-agent";
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(1);
 /// Most threads of a process that are looked at.
@@ -288,6 +290,11 @@ impl Target {
     }
 
     fn rank(&self, tid: i32) -> Option<Rank> {
+        // One of ours has descriptors of its own, and so would the thread that it makes.
+        let name = mapped::table(&format!("/proc/{}/task/{tid}/comm", self.pid));
+        if name.trim_end() == OURS {
+            return None;
+        }
         let line = fs::read_to_string(format!("/proc/{}/task/{tid}/syscall", self.pid)).ok()?;
         Call::parse(&line)?.rank()
     }
