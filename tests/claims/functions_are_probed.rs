@@ -1,8 +1,10 @@
 //! `mote record -f`: functions of programs that know nothing of mote have probes, whatever their calls do; the programs
 //! do what they did, and are as they were afterwards.
 
-use crate::support::{Record, Trace, has_tool, output_of, wait_for};
+use crate::support::{Record, Trace, has_tool, output_of, programs, wait_for};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
 use nix::sys::signal::Signal;
+use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -179,6 +181,29 @@ fn real_programs_do_the_same_with_all_functions_on() {
         assert_eq!(trace.out.as_bytes(), String::from_utf8_lossy(&bare.stdout).as_bytes(), "{command:?}");
         assert!(trace.view().len() > 100, "{command:?}");
     }
+}
+
+/// What is called for a call that has returned, on the short way: the code around it keeps general registers only.
+#[test]
+fn the_short_way_touches_no_vector_register() {
+    let bytes = fs::read(programs::library().join("libmote.so")).expect("the library");
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    let is_it =
+        |symbol: &object::Symbol<'_, '_>| symbol.name().is_ok_and(|name| name.contains("5calls6record1"));
+    let symbol = elf.symbols().find(is_it).expect("it is not stripped");
+    let text = elf.section_by_name(".text").expect("code");
+    let code = text.data_range(symbol.address(), symbol.size()).expect("readable").expect("in .text");
+    let mut decoder = Decoder::with_ip(64, code, symbol.address(), DecoderOptions::NONE);
+    let mut infos = InstructionInfoFactory::new();
+    let mut seen = 0;
+    for instruction in &mut decoder {
+        assert!(!instruction.is_invalid());
+        let used = infos.info(&instruction).used_registers();
+        assert!(used.iter().all(|used| !used.register().is_vector_register()), "{instruction:?}");
+        assert!(!matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall));
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen}");
 }
 
 /// A program that calls the same functions again and again.
