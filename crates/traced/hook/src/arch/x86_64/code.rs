@@ -96,6 +96,9 @@ global_asm!(
     "pop rsi",
     ".endm",
     ".balign 64",
+    // For this library's other parts, and for nobody else.
+    ".globl mote_function_entry",
+    ".hidden mote_function_entry",
     ".type mote_function_entry,@function",
     "mote_function_entry:",
     "push rcx",
@@ -178,6 +181,9 @@ global_asm!(
     ".size mote_function_entry, . - mote_function_entry",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
     ".balign 64",
+    // For this library's other parts, and for nobody else.
+    ".globl mote_function_return",
+    ".hidden mote_function_return",
     ".type mote_function_return,@function",
     "mote_function_return:",
     "push rcx",
