@@ -107,8 +107,8 @@ impl Image {
         Some((offset - best.offset).wrapping_add(best.address))
     }
 
-    /// How far from its own addresses it is loaded in a process that has mapped its code from `offset`, a multiple of the
-    /// page size, on at `start`.
+    /// How far from its own addresses it is loaded in a process that has mapped its code from `offset`, a multiple of
+    /// the page size, on at `start`.
     ///
     /// The code need not begin where its page does: other linkers than GNU's put it anywhere in it.
     #[must_use]

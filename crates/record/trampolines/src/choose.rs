@@ -210,8 +210,8 @@ fn may_mean(object: &Object, pattern: &Pattern) -> bool {
 /// Functions without a name of GCC's unwinder look at their own return addresses, and at those of their callers.
 const UNWINDER: &str = "libgcc_s";
 
-/// What names begin with of functions that look through the stack, or that such functions look for: the dynamic linker's
-/// ways to other libraries, the unwinder's, and those that V8 has compiled for its own stacks.
+/// What names begin with of functions that look through the stack, or that such functions look for: the dynamic
+/// linker's ways to other libraries, the unwinder's, and those that V8 has compiled for its own stacks.
 const LEFT_ALONE_FROM: [&str; 5] = ["_dl_runtime_", "_dl_tlsdesc_", "_Unwind_", "uw_", "Builtins_"];
 
 fn is_left_alone(name: &str) -> bool {
