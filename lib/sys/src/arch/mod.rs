@@ -15,6 +15,7 @@
 //! | `is_invariant` | whether the counter runs at one rate for ever |
 //! | `Registers` | the registers of interrupted code: `ip`, `set_ip`, `breakpoint`, `is_denied_counter` |
 //! | `PAGE_BYTES` | the size of a page; of several that the processor has, the largest |
+//! | `keep_registers!`, `put_back_registers!`, `clear_xsave_header!` | assembly for code that a thread is called away to |
 //! | `weak_symbol!` | the address of a weak symbol, from the global offset table |
 //!
 //! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives

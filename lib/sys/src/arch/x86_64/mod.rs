@@ -3,6 +3,7 @@
 mod call;
 mod copy;
 mod counter;
+mod keep;
 mod registers;
 mod symbol;
 

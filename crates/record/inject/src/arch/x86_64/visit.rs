@@ -39,6 +39,10 @@ pub(crate) fn start_at() -> usize {
 const XSAVE_BYTES: usize = 4096;
 const XSAVED: u32 = 0xe7;
 
+/// Where registers lie in what the thread keeps on its stack (`keep_registers!`), behind two words of signals.
+const FRAME_RAX: usize = (2 + 13) * 8;
+const FRAME_RCX: usize = FRAME_RAX + 8;
+
 global_asm!(
     ".pushsection .rodata.mote_visit,\"a\",@progbits",
     ".balign 16",
@@ -47,24 +51,7 @@ global_asm!(
     "mote_visit_begin:",
     // Where a call arrives that is begun again: two bytes before.
     ".byte 0x66, 0x90",
-    "lea rsp, [rsp - 128]",
-    "pushfq",
-    "cld",
-    "push rcx",
-    "push rax",
-    "push rdx",
-    "push rbx",
-    "push rbp",
-    "push rsi",
-    "push rdi",
-    "push r8",
-    "push r9",
-    "push r10",
-    "push r11",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
+    mote_sys::keep_registers!(),
     // rt_sigprocmask(SIG_BLOCK, all but SIGTRAP, &before)
     "push -1 - (1 << ({sigtrap} - 1))",
     "push 0",
@@ -126,7 +113,7 @@ global_asm!(
     "test dword ptr [rbx + {pending} + 8], {restarts}",
     "jnz 12f",
     "13:",
-    "mov qword ptr [r12 + 144 - 24], -{interrupted}",
+    "mov qword ptr [r12 + {frame_rax}], -{interrupted}",
     "12:",
     "inc r14d",
     "cmp r14d, 64",
@@ -139,9 +126,9 @@ global_asm!(
     "mov dword ptr [rbx + {left}], 1",
     "3:",
     // Back to the instruction, or behind it.
-    "cmp qword ptr [r12 + 144 - 24], -{interrupted}",
+    "cmp qword ptr [r12 + {frame_rax}], -{interrupted}",
     "je 4f",
-    "sub qword ptr [r12 + 144 - 16], 2",
+    "sub qword ptr [r12 + {frame_rcx}], 2",
     "4:",
     "mov eax, {sigprocmask}",
     "mov edi, {setmask}",
@@ -150,23 +137,7 @@ global_asm!(
     "mov r10d, 8",
     "syscall",
     "lea rsp, [rsp + 16]",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop r11",
-    "pop r10",
-    "pop r9",
-    "pop r8",
-    "pop rdi",
-    "pop rsi",
-    "pop rbp",
-    "pop rbx",
-    "pop rdx",
-    "pop rax",
-    "pop rcx",
-    "popfq",
-    "lea rsp, [rsp + 128]",
+    mote_sys::put_back_registers!(),
     "jmp rcx",
     // Maps the memory; `rbx` has its address. Not equal: something is there already.
     "7:",
@@ -377,6 +348,8 @@ global_asm!(
     ".hidden mote_visit_end",
     "mote_visit_end:",
     ".popsection",
+    frame_rax = const FRAME_RAX,
+    frame_rcx = const FRAME_RCX,
     sigtrap = const libc::SIGTRAP,
     sigprocmask = const libc::SYS_rt_sigprocmask,
     sigpending = const libc::SYS_rt_sigpending,
