@@ -1,10 +1,10 @@
 //! Where in a process there is room for code and memory, and where its C library's functions are.
 
+use crate::code::Code;
 use crate::error::Error;
 use mote_symbol::mapped::{self, Bounded, Mapped};
-use object::elf::{ET_DYN, ET_EXEC, FileHeader64, PF_X, PT_LOAD};
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags};
+use object::elf::PF_X;
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -44,13 +44,10 @@ pub(crate) fn read(pid: u32, memory: &File, functions: &[&str], bytes: u64) -> R
         else {
             continue;
         };
-        let Some(segment) = segment(&file, mapped) else { continue };
-        if room.is_none() {
-            room = segment.room(mapped, bytes);
-        }
-        if found.is_none() {
-            found = addresses(file, segment.bias, functions);
-        }
+        let Ok(headers) = file.try_clone().map(|file| Bounded::new(file, READ_MAX)) else { continue };
+        let Some(code) = Code::of(&headers, mapped) else { continue };
+        room = room.or_else(|| room_behind(&code, mapped, bytes));
+        found = found.or_else(|| addresses(file, code.bias, functions));
     }
     let functions = found.ok_or(Error::NoLoader)?;
     let address = room.ok_or(Error::NoRoom)?;
@@ -60,42 +57,11 @@ pub(crate) fn read(pid: u32, memory: &File, functions: &[&str], bytes: u64) -> R
     Ok(Image { room: Room { address, before, functions }, hole })
 }
 
-/// The code of a file.
-struct Segment {
-    /// What is to be added to the file's own addresses.
-    bias: u64,
-    /// Where it ends in the process.
-    end: u64,
-}
-
-impl Segment {
-    /// Where behind its end there is room.
-    fn room(&self, mapped: &Mapped, bytes: u64) -> Option<u64> {
-        let from = self.end.next_multiple_of(16);
-        let end = mapped.map.end;
-        (self.end > mapped.map.start && from.checked_add(bytes)? <= end).then_some(from)
-    }
-}
-
-fn segment(file: &File, mapped: &Mapped) -> Option<Segment> {
-    const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
-    let file = file.try_clone().ok()?;
-    let data = &Bounded::new(file, READ_MAX);
-    let header = FileHeader64::<Endianness>::parse(data).ok()?;
-    let endian = header.endian().ok()?;
-    if !matches!(header.e_type(endian), ET_EXEC | ET_DYN) {
-        return None;
-    }
-    let segments = header.program_headers(endian, data).ok()?;
-    let map = &mapped.map;
-    let code = segments.iter().find(|segment| {
-        let (from, len) = segment.file_range(endian);
-        let holds = (from & !(PAGE - 1)..from.saturating_add(len)).contains(&map.offset);
-        holds && segment.p_type(endian) == PT_LOAD && segment.p_flags(endian).contains(PF_X)
-    })?;
-    let begin = map.start.wrapping_sub(map.offset).wrapping_add(code.p_offset(endian));
-    let bias = begin.wrapping_sub(code.p_vaddr(endian));
-    Some(Segment { bias, end: begin.wrapping_add(code.p_memsz(endian)) })
+/// Where behind the end of a file's code there is room.
+fn room_behind(code: &Code, mapped: &Mapped, bytes: u64) -> Option<u64> {
+    let from = code.end.next_multiple_of(16);
+    let is_there = code.end > mapped.map.start && from.checked_add(bytes)? <= mapped.map.end;
+    is_there.then_some(from)
 }
 
 /// Where functions are that a file exports; `None` when it has not all of them.

@@ -26,6 +26,7 @@
 //! Into a program that carries nothing of ours, a library is loaded by the same way ([`Visit`]).
 
 mod arch;
+mod code;
 mod error;
 mod image;
 mod join_point;
@@ -39,4 +40,4 @@ mod visit;
 pub use error::Error;
 pub use start::at_start;
 pub use target::{Patience, Target};
-pub use visit::{Load, Visit, open_to_traps_again, was_visited};
+pub use visit::{Load, Visit, open_to_traps, was_visited};

@@ -90,15 +90,6 @@ impl Visit {
         done
     }
 
-    /// Lets all threads take SIGTRAP that have blocked it, so that functions can be switched beside them: those that
-    /// block all signals, as allocators' and loggers' threads do. Returns how many still do: who waits for it.
-    ///
-    /// # Errors
-    /// [`Error`]: the process has ended.
-    fn open_to_traps(&self, patience: &Patience<'_>) -> Result<usize, Error> {
-        open_to_traps(&self.target, patience)
-    }
-
     /// Puts back what was where the code is now, once no thread is in it.
     fn remove_code(&self, patience: &Patience<'_>) -> Result<(), Error> {
         const LOOKS: u32 = 200;
@@ -173,7 +164,7 @@ impl Visit {
                 area::FAILED => return Err(Error::NotLoaded(self.why())),
                 area::WAITS => {
                     // Allocators may have made threads for those that were new here.
-                    self.open_to_traps(&patience)?;
+                    let_take_traps(&self.target, &patience)?;
                     self.write(area::STATE, &area::JOIN.to_le_bytes())?;
                 }
                 _ => patience.wait(silent())?,
@@ -247,15 +238,16 @@ pub fn was_visited(pid: i32) -> bool {
     !image::ours(pid.unsigned_abs()).is_empty()
 }
 
-/// Lets all threads of a process take SIGTRAP that have blocked it: see [`Visit`]. For the end of a recording.
+/// Lets all threads of a process take SIGTRAP that have blocked it, so that functions can be switched beside them:
+/// those that block all signals, as allocators' and loggers' threads do. Returns how many still do: who waits for it.
 ///
 /// # Errors
 /// [`Error`]: it may not be touched, or has ended.
-pub fn open_to_traps_again(pid: i32, patience: &Patience<'_>) -> Result<usize, Error> {
-    open_to_traps(&Target::any(pid)?, patience)
+pub fn open_to_traps(pid: i32, patience: &Patience<'_>) -> Result<usize, Error> {
+    let_take_traps(&Target::any(pid)?, patience)
 }
 
-fn open_to_traps(target: &Target, patience: &Patience<'_>) -> Result<usize, Error> {
+fn let_take_traps(target: &Target, patience: &Patience<'_>) -> Result<usize, Error> {
     let mut closed = 0;
     for tid in target.threads()? {
         let status = mapped::table(&format!("/proc/{}/task/{tid}/status", target.pid()));

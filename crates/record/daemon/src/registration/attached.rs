@@ -132,7 +132,7 @@ impl Attached {
         for pid in &self.probed {
             let patience = Patience { until: Instant::now() + OPENING, over: &over };
             // It has ended, or does what it likes: then its probes stay, and do nothing.
-            let _ = mote_inject::open_to_traps_again(*pid, &patience);
+            let _ = mote_inject::open_to_traps(*pid, &patience);
         }
     }
 
