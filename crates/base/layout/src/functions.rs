@@ -5,7 +5,7 @@
 //! header   magic, bytes of all, how many memories, functions, guards, bytes of texts,
 //!          nanoseconds of a tick of the time-stamp counter, in units of 2^-32,
 //!          whether its memory has been reserved
-//! memories what is to be mapped, and where: code that the recorder has written
+//! memories by address: what is to be mapped, and where: code that the recorder has written
 //! functions
 //! guards   by address
 //! texts    descriptions (`crate::describe`), each with its NUL
@@ -23,6 +23,14 @@
 //! A jump that lies over several instructions has a breakpoint where each of these but the first one began
 //! ([`Probe::guards`]): a thread that stood there when it was written goes on in the copy (`copy` of the [`Guard`]).
 //! The bytes of its offset are chosen so.
+
+/// The provider of functions' events.
+pub const PROVIDER: &str = "f";
+
+/// The function that an event `f:NAME` is of, or a pattern of such events; `None` for others.
+pub fn function_of(event: &str) -> Option<&str> {
+    event.strip_prefix(PROVIDER)?.strip_prefix(':')
+}
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn1\0");
@@ -179,6 +187,15 @@ impl<'p> Plan<'p> {
             .chunks_exact(MEMORY_BYTES)
             .filter_map(words)
             .map(|[address, len, code, code_len]| Memory { address, len, code, code_len })
+    }
+
+    /// The one that `address` lies in.
+    pub fn memory_at(&self, address: u64) -> Option<Memory> {
+        let memories = self.memories.as_chunks::<MEMORY_BYTES>().0;
+        let behind =
+            memories.partition_point(|memory| words(memory).is_some_and(|[at, ..]: [u64; 4]| at <= address));
+        let [begin, len, code, code_len] = words(memories.get(behind.checked_sub(1)?)?)?;
+        (address - begin < len).then_some(Memory { address: begin, len, code, code_len })
     }
 
     /// The probes.

@@ -52,18 +52,18 @@ impl Functions {
 
     /// Puts probes into a process that runs, and has it join the session at `place`. Returns what is to be said.
     pub(crate) fn join(&self, pid: i32, place: &str, patience: Patience<'_>) -> Result<String, String> {
-        for tries in 1.. {
+        let mut left = PLANS;
+        loop {
+            left -= 1;
             let visit = Visit::open(pid).map_err(|why| why.to_string())?;
             let choice = self.choose(pid).map_err(|why| why.to_string())?;
             let load = Load { library: &self.library, plan: &choice.plan, place };
             match visit.load(load, patience) {
                 // It has mapped something meanwhile where the probes' code was to lie.
-                Err(mote_inject::Error::Refused(Errno(libc::EEXIST))) if tries < PLANS => {}
-                Err(why) => return Err(why.to_string()),
-                Ok(_) => return Ok(said(pid, &choice)),
+                Err(mote_inject::Error::Refused(Errno(libc::EEXIST))) if left > 0 => {}
+                loaded => return loaded.map(|_| said(pid, &choice)).map_err(|why| why.to_string()),
             }
         }
-        Ok(String::new())
     }
 
     /// Puts probes into the program that a process is about to become, which has stopped itself.

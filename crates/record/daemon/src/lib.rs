@@ -46,7 +46,6 @@ pub use error::Error;
 pub use functions::HOLD;
 pub use kernel::KernelRecorded;
 pub use mote_slow::{CallFigures, Latencies, OpenCall};
-pub use mote_trampolines::PROVIDER;
 pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
 pub use output::metadata;
 pub use recording::{Recording, record, wait};

@@ -5,6 +5,7 @@ use crate::events::Announced;
 use crate::peer::PeerId;
 use crate::problems::Kind;
 use crate::session::{Now, Session};
+use mote_layout::functions::function_of;
 use mote_sys::Errno;
 use mote_sys::socket::Credentials;
 use mote_wire::{Installed, Message, Ready, Reason};
@@ -151,8 +152,8 @@ impl Session {
         }
         // Everything is waited for without a word: a program may have no event before it runs. Functions get theirs
         // later, and who puts them there says which there are.
-        let patterns =
-            self.filters.patterns().filter(|pattern| *pattern != "*" && !pattern.starts_with("f:"));
+        let patterns = self.filters.patterns();
+        let patterns = patterns.filter(|pattern| *pattern != "*" && function_of(pattern).is_none());
         for (pattern, near) in self.events.unmatched(patterns) {
             let near =
                 if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };

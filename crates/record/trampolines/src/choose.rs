@@ -1,14 +1,12 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
-use crate::{By, Planned, Request, Space, plan};
+use crate::{Request, Space, plan_jumps};
 use mote_functions::{Function, Object, Pattern, similar_names};
+use mote_layout::functions::PROVIDER;
 use mote_symbol::{demangle, names};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::os::unix::fs::FileExt;
-
-/// The provider of functions' events.
-pub const PROVIDER: &str = "f";
 
 /// Bytes of code of a function that a plan needs.
 const CODE_BYTES: usize = 32;
@@ -91,7 +89,7 @@ const LEFT_ALONE: [&str; 38] = [
     "__gmon_start__",
 ];
 
-/// Chooses functions of a process, and plans probes in them. `tick` as in [`plan`].
+/// Chooses functions of a process, and plans probes in them. `tick` as in [`crate::plan`].
 ///
 /// The dynamic linker's own functions are only meant by patterns that name its file.
 ///
@@ -142,7 +140,7 @@ pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothi
     }
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
     let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function)| code_of(object, function)).collect();
-    let mut known = HashMap::new();
+    let mut known = HashSet::new();
     let requests: Vec<Request<'_>> = chosen
         .iter()
         .zip(&codes)
@@ -154,33 +152,13 @@ pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothi
             current: None,
         })
         .collect();
-    let planned = plan(&requests, &mut space, tick);
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
-    let (traps, kept): (Vec<_>, Vec<_>) = planned.done.iter().partition(|(_, by)| *by == By::Trap);
+    let planned = plan_jumps(&requests, &mut space, tick);
     planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
-    if !traps.is_empty() {
-        refuse(
-            &"there is only room for a breakpoint, which could kill a thread that blocks SIGTRAP",
-            traps.len(),
-        );
-    }
-    if kept.is_empty() {
+    if planned.done.is_empty() {
         return Err(Nothing::AllRefused(said(&refused)));
     }
-    let planned = if traps.is_empty() { planned } else { without_traps(pid, &requests, &kept, tick)? };
     Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused })
-}
-
-/// The same plan for those that are left.
-fn without_traps(
-    pid: u32,
-    requests: &[Request<'_>],
-    kept: &[&(usize, By)],
-    tick: u64,
-) -> Result<Planned, Nothing> {
-    let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
-    let kept: Vec<Request<'_>> = kept.iter().filter_map(|(index, _)| requests.get(*index).cloned()).collect();
-    Ok(plan(&kept, &mut space, tick))
 }
 
 /// `3 are too short, 2 ...`.
@@ -232,16 +210,16 @@ fn code_of(object: &Object, function: &Function) -> Vec<u8> {
 
 /// The description of a function's event. Two functions of one name are told apart by their files, and if that is not
 /// enough by their addresses.
-fn description(object: &Object, function: &Function, known: &mut HashMap<String, u32>) -> String {
+fn description(object: &Object, function: &Function, known: &mut HashSet<String>) -> String {
     let bare = event_name(function);
     let mut name = bare.clone();
-    if known.contains_key(&name) {
+    if known.contains(&name) {
         name = format!("{bare}@{}", object.name());
     }
-    if known.contains_key(&name) {
+    if known.contains(&name) {
         name = format!("{bare}@{}+{:#x}", object.name(), function.address);
     }
-    known.insert(name.clone(), 1);
+    known.insert(name.clone());
     let (file, line) = object.place(function).unwrap_or_else(|| (object.name(), 0));
     let file: String = file.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     format!("mote1\n{PROVIDER}:{name}\n6 {file}:{line}\n\nduration u64\n")

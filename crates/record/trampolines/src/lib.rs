@@ -22,7 +22,7 @@ mod choose;
 mod memory;
 mod space;
 
-pub use choose::{Choice, Nothing, PROVIDER, choose};
+pub use choose::{Choice, Nothing, choose};
 pub use space::Space;
 
 use arch::{Candidate, Entry};
@@ -87,12 +87,15 @@ pub enum Refusal {
     /// The same function twice, or another one that begins in its first bytes.
     #[error("another probe lies there")]
     Overlaps,
+    /// Jumps were asked for, and none fits, or has memory where it would lead.
+    #[error("there is only room for a breakpoint, which could kill a thread that blocks SIGTRAP")]
+    NoJump,
     /// All descriptions together have more than 16 MiB.
     #[error("the descriptions of all events have more than 16 MiB")]
     Texts,
 }
 
-/// Plans probes in these functions.
+/// Plans probes in these functions; those that no jump can reach get a breakpoint.
 ///
 /// What is taken for them is no longer free in `space`. `tick` is a tick's nanoseconds on the time-stamp
 /// counter, in units of 2^-32. The same arguments give the same plan.
@@ -101,6 +104,16 @@ pub enum Refusal {
 /// Some 10 µs for each function.
 #[must_use]
 pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
+    plan_with(true, requests, space, tick)
+}
+
+/// As [`plan`], by jumps only.
+#[must_use]
+pub fn plan_jumps(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
+    plan_with(false, requests, space, tick)
+}
+
+fn plan_with(breakpoints: bool, requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|index| requests.get(*index).map(|request| request.address));
     let mut ordered: Vec<_> =
@@ -111,7 +124,8 @@ pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
         refused.extend(is_twice.then_some((*index, Refusal::Overlaps)));
         is_twice
     });
-    let mut planner = Planner { memory: Memory::new(space), parts: bytes::Parts::default(), taken: 0 };
+    let (memory, parts) = (Memory::new(space), bytes::Parts::default());
+    let mut planner = Planner { memory, parts, taken: 0, breakpoints };
     for (at, &(index, request)) in ordered.iter().enumerate() {
         let next = ordered.get(at + 1).map_or(u64::MAX, |(_, next)| next.address);
         match planner.place(request, next) {
@@ -137,6 +151,8 @@ struct Planner<'s> {
     parts: bytes::Parts,
     /// The last probe's bytes end here.
     taken: u64,
+    /// Whether functions that no jump can reach get a breakpoint.
+    breakpoints: bool,
 }
 
 impl Planner<'_> {
@@ -159,7 +175,13 @@ impl Planner<'_> {
         if next < entry.address + JUMP_BYTES as u64 {
             candidates.retain(|candidate| candidate.by == By::Trap);
         }
-        let (candidate, placed) = self.first_place(&entry, &candidates)?;
+        if !self.breakpoints {
+            candidates.retain(|candidate| candidate.by != By::Trap);
+        }
+        let (candidate, placed) = self.first_place(&entry, &candidates).map_err(|why| match why {
+            Refusal::NoMemory if !self.breakpoints => Refusal::NoJump,
+            why => why,
+        })?;
         self.add(request, &entry, candidate, &placed);
         Ok(candidate.by)
     }

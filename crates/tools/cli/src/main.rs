@@ -61,7 +61,7 @@ enum Verb {
     DoctorEmit(cmd::doctor::EmitArgs),
     #[command(name = "__demo-server", hide = true)]
     DemoServer(cmd::demo::LoadArgs),
-    #[command(name = "__hold", hide = true)]
+    #[command(name = mote_daemon::HOLD, hide = true)]
     Hold(cmd::hold::Args),
     #[command(name = "__generate", hide = true)]
     Generate(cmd::generate::Args),

@@ -4,9 +4,9 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use mote_catalog::FAMILIES;
-use mote_daemon::PROVIDER;
 use mote_filter::{Diagnostic, Rule};
 use mote_functions::Pattern;
+use mote_layout::functions::PROVIDER;
 use mote_probes::is_probe;
 use std::path::PathBuf;
 

@@ -63,7 +63,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
         return Ok(0);
     }
     // Before anything refers to it.
-    let records = Mapping::private((plan.probe_count() * size_of::<Function>()).max(1))?;
+    let records = Mapping::private(plan.probe_count() * size_of::<Function>())?;
     let loaded = Mapping::private(size_of::<Loaded>())?;
     let count = map_all(&plan, records.base().cast())?;
     let loaded = loaded.leak().cast::<Loaded>();
@@ -115,13 +115,11 @@ fn read_all(file: &Fd, mut into: &mut [u8]) -> Result<()> {
 
 /// Whether a probe's words lie in memory of the plan, its description is a text, and its jump is known here.
 fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
-    let lies_in = |memory: Memory| {
-        let begin = memory.address.checked_add(RECORD_AT);
-        let end = memory.address.checked_add(memory.len);
-        begin.is_some_and(|begin| begin <= probe.body) && end.is_some_and(|end| probe.body < end)
-    };
+    let holds =
+        |memory: Memory| memory.address.checked_add(RECORD_AT).is_some_and(|first| first <= probe.body);
+    let lies_there = plan.memory_at(probe.body).is_some_and(holds);
     // A breakpoint that stays would kill a thread that comes by with SIGTRAP blocked.
-    probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.memories().any(lies_in)
+    probe.kind == Kind::Jump && plan.text(probe).is_some() && lies_there
 }
 
 /// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had; returns

@@ -63,7 +63,7 @@ pub(crate) struct Slot {
     pub(crate) place: usize,
     /// When it began.
     pub(crate) began: u64,
-    /// Null when there is none.
+    /// Of which function; [`HOLE`] or [`NOT_FILLED`] when there is none.
     pub(crate) function: *const Function,
 }
 

@@ -4,18 +4,17 @@
 //! event. Function probes write such events; any program may.
 
 use mote_ctf::model::FieldClass;
+use mote_layout::functions::function_of;
 use mote_timeline::{ClassId, Record, Trace};
 use rustc_hash::FxHashMap;
 
-/// What names of calls' events begin with: their provider.
-const PROVIDER: &str = "f:";
 /// Name of the field with the nanoseconds that a call took.
 const DURATION: &str = "duration";
 
 /// Whether a field of an event says how long a call took.
 #[must_use]
 pub fn is_duration(event: &str, field: &str) -> bool {
-    event.starts_with(PROVIDER) && field.trim_start_matches('_') == DURATION
+    function_of(event).is_some() && field.trim_start_matches('_') == DURATION
 }
 
 /// A call of a function that has returned.
@@ -60,7 +59,7 @@ impl CallClasses {
         let mut names: Vec<String> = Vec::new();
         let mut function = |id| {
             let (_, class) = trace.class(ClassId(id))?;
-            let name = class.name.strip_prefix(PROVIDER)?;
+            let name = function_of(&class.name)?;
             let mut members = class.payload.iter().flat_map(|payload| &payload.members);
             members.find(|member| {
                 is_duration(&class.name, &member.name) && matches!(member.class, FieldClass::Int(_))

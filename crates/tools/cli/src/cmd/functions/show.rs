@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use mote_analysis::{CallSums, Choice, FunctionCount, Histogram};
 use mote_filter::Aggregate;
+use mote_layout::functions::PROVIDER;
 use mote_pattern::Glob;
 use mote_timeline::{Source, Trace};
 use mote_view::{FunctionTable, Selection, TimeStyle, Tree, pump};
@@ -112,7 +113,7 @@ pub(super) fn graph<S: Source>(
     depth: usize,
     place: Place,
 ) -> anyhow::Result<bool> {
-    let selection = Selection::new(trace, &[], &[Glob::new("f:*")], &[]);
+    let selection = Selection::new(trace, &[], &[Glob::new(&format!("{PROVIDER}:*"))], &[]);
     let mut tree = Tree::new(trace, TimeStyle::Absolute, false).of_calls(choice, depth);
     let mut to = Counted { to: writer(place), bytes: 0 };
     pump(events, &selection, None, &mut tree, &mut to).context("cannot write the calls")?;
