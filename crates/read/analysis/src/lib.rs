@@ -20,7 +20,7 @@ mod syscalls;
 pub use analysis::{Analysis, run};
 pub use calls::{
     Call, CallClasses, CallSums, Callers, Calls, Choice, Inside, Merge, PENDING_MAX, Pending, Returns,
-    is_duration,
+    is_duration, thread_of,
 };
 pub use counts::Counts;
 pub use histogram::Histogram;

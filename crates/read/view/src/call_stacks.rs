@@ -7,7 +7,7 @@
 //! Memory: some 100 bytes for each stack that differs, of each thread, and as `mote_analysis::Pending` says.
 
 use crate::json::thread;
-use mote_analysis::{Call, CallClasses, Merge, PENDING_MAX, Pending, Returns};
+use mote_analysis::{Call, CallClasses, Merge, PENDING_MAX, Pending, Returns, thread_of};
 use mote_timeline::{Record, Trace};
 use std::collections::{BTreeMap, HashMap};
 
@@ -82,9 +82,10 @@ impl CallStacks {
     /// Adds a call; other events are nothing.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         let Some(call) = self.classes.call(record) else { return };
-        let key = (record.origin().session(), record.tid().unwrap_or(0));
-        let thread =
-            self.threads.entry(key).or_insert_with(|| Thread { name: name(record), ..Thread::default() });
+        let thread = self
+            .threads
+            .entry(thread_of(record))
+            .or_insert_with(|| Thread { name: name(record), ..Thread::default() });
         thread.settle(Some(call.end));
         thread.last.push(call);
     }

@@ -58,7 +58,7 @@ impl Page {
 
     /// A line of words; what is too long goes on below, behind `indent` spaces.
     fn say(&mut self, text: &str, indent: usize) -> Result {
-        writeln!(self.out, "{}", wrapped(text, self.width, indent))
+        say(&mut self.out, self.width, text, indent)
     }
 
     fn head(&mut self, name: &str, report: &Report) -> Result {
@@ -412,9 +412,18 @@ impl Page {
 
     /// Says how many rows are not shown.
     fn more(&mut self, rows: usize, shown: usize, one: &str, several: &str) -> Result {
-        let more = rows.saturating_sub(shown) as u64;
-        if more > 0 { self.say(&format!("and {}", counted(more, one, several)), 2) } else { Ok(()) }
+        more(&mut self.out, self.width, rows.saturating_sub(shown), (one, several))
     }
+}
+
+/// Appends a line of words; what is too long goes on below, behind `indent` spaces.
+fn say(out: &mut String, width: usize, text: &str, indent: usize) -> Result {
+    writeln!(out, "{}", wrapped(text, width, indent))
+}
+
+/// Says how many rows are not shown, if there are any.
+fn more(out: &mut String, width: usize, rows: usize, (one, several): (&str, &str)) -> Result {
+    if rows > 0 { say(out, width, &format!("and {}", counted(rows as u64, one, several)), 2) } else { Ok(()) }
 }
 
 /// A table without a last column of texts.

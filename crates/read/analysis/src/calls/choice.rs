@@ -1,6 +1,6 @@
 //! Which calls are looked at: by the function, by the caller, by how long they took.
 
-use super::classes::thread;
+use super::classes::thread_of;
 use super::{Call, CallClasses};
 use crate::analysis::Analysis;
 use mote_timeline::{Record, Trace};
@@ -45,7 +45,7 @@ impl Choice {
     #[inline]
     pub fn takes(&self, record: &Record<'_>, call: &Call) -> bool {
         let is_of = self.functions.is_empty() || self.functions.get(call.function) == Some(&true);
-        is_of && self.under.as_ref().is_none_or(|under| is_inside(under.get(&thread(record)), call))
+        is_of && self.under.as_ref().is_none_or(|under| is_inside(under.get(&thread_of(record)), call))
     }
 
     /// Whether a call took long enough.
@@ -95,7 +95,7 @@ impl Analysis for Callers {
         if self.functions.get(call.function) != Some(&true) {
             return;
         }
-        let times = self.threads.entry(thread(record)).or_default();
+        let times = self.threads.entry(thread_of(record)).or_default();
         if times.last().is_some_and(|(begin, end)| *end == call.end && *begin <= call.begin) {
             return;
         }

@@ -105,6 +105,7 @@ impl CallClasses {
 }
 
 /// The thread of a record: its session and id. Events that do not tell count as those of thread 0.
-pub(crate) fn thread(record: &Record<'_>) -> (usize, u32) {
+#[must_use]
+pub fn thread_of(record: &Record<'_>) -> (usize, u32) {
     (record.origin().session(), record.tid().unwrap_or(0))
 }

@@ -18,13 +18,12 @@ mod classes;
 mod pending;
 
 pub use choice::{Callers, Choice};
-pub use classes::{Call, CallClasses, is_duration};
+pub use classes::{Call, CallClasses, is_duration, thread_of};
 pub use pending::{Inside, Merge, Pending, Returns};
 
 use crate::Histogram;
 use crate::analysis::Analysis;
 use crate::report::{FunctionCount, Interval};
-use classes::thread;
 use mote_timeline::{Record, Trace};
 use rustc_hash::FxHashMap;
 
@@ -136,7 +135,7 @@ impl Analysis for Calls {
         if !self.choice.takes(record, &call) {
             return;
         }
-        let thread = self.threads.entry(thread(record)).or_default();
+        let thread = self.threads.entry(thread_of(record)).or_default();
         self.estimates += thread.settle(Some(call.end), &mut self.functions, &self.choice, self.limits);
         thread.last.push(call);
     }

@@ -3,18 +3,7 @@
 use mote_timeline::Trace;
 use tempfile::TempDir;
 
-const METADATA: &str = r#"/* CTF 1.8 */
-typealias integer { size = 16; align = 8; signed = false; } := u16;
-typealias integer { size = 32; align = 8; signed = false; } := u32;
-typealias integer { size = 64; align = 8; signed = false; } := u64;
-trace { major = 1; minor = 8; byte_order = le; };
-clock { name = monotonic; freq = 1000000000; };
-typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; } := ticks;
-stream {
-    event.header := struct { u16 id; ticks timestamp; };
-    event.context := struct { u32 vtid; };
-};
-"#;
+const METADATA: &str = include_str!("small.tsdl");
 
 /// Names of the events, the first with another field.
 const EVENTS: [&str; 6] = ["app:event", "f:main", "f:walk", "f:db::open", "f:leaf", "f:spare"];

@@ -2,9 +2,10 @@
 
 use super::columns::{Columns, Number, Wanted, number};
 use super::numbers::{duration, tight};
+use super::{more, say};
 use crate::escape::safe;
 use mote_analysis::{FunctionCount, Interval};
-use mote_words::{counted, counted_grouped, wrapped};
+use mote_words::counted_grouped;
 use std::fmt::Result;
 
 const OF_ALL: &str = "all together";
@@ -66,19 +67,12 @@ impl FunctionTable<'_> {
                 std::iter::once(tight(function.calls, 10)).chain(times.map(duration)).collect();
             table.row(out, name, &numbers, "")?;
         }
-        let mut say = |text: &str| {
-            out.push_str(&wrapped(text, width, 2));
-            out.push('\n');
-        };
-        let more = self.functions.len().saturating_sub(self.rows) as u64;
-        if more > 0 {
-            say(&format!("and {}", counted(more, "more function", "more functions")));
-        }
+        let left = self.functions.len().saturating_sub(self.rows);
+        more(out, width, left, ("more function", "more functions"))?;
         if self.estimates > 0 && !self.counts_only {
             let calls = counted_grouped(self.estimates, "call", "calls");
-            say(&format!(
-                "total and self of {calls} are estimates: their threads had too many others inside of them"
-            ));
+            let text = "are estimates: their threads had too many others inside of them";
+            say(out, width, &format!("total and self of {calls} {text}"), 2)?;
         }
         Ok(())
     }

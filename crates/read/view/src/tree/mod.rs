@@ -24,7 +24,7 @@ mod print;
 
 use crate::{Format, Text, TimeStyle, escape};
 use items::{Called, Item, Key, Span, What, put, put_call};
-use mote_analysis::{Call, CallClasses, Choice, SpanClasses, SpanRole};
+use mote_analysis::{Call, CallClasses, Choice, SpanClasses, SpanRole, thread_of};
 use mote_timeline::{LossRecord, Record, Trace};
 use print::Printer;
 use std::collections::HashMap;
@@ -232,7 +232,7 @@ impl<'t> Tree<'t> {
     fn inside(&mut self, out: &mut Vec<u8>, record: &Record<'_>, role: SpanRole) {
         self.last = record.time();
         let told = if role == SpanRole::Inside { SpanClasses::span(record) } else { self.innermost(record) };
-        let (session, tid) = (record.origin().session(), record.tid().unwrap_or(0));
+        let (session, tid) = thread_of(record);
         let mut line = Vec::new();
         let Some(span) = told.and_then(|id| self.open.get_mut(&(session, id))) else {
             if self.holds {
@@ -290,8 +290,7 @@ impl<'t> Tree<'t> {
 
     /// What the event's thread has done.
     fn thread(&mut self, record: &Record<'_>) -> &mut Thread {
-        let key = (record.origin().session(), record.tid().unwrap_or(0));
-        let thread = self.threads.entry(key).or_insert_with(Thread::new);
+        let thread = self.threads.entry(thread_of(record)).or_insert_with(Thread::new);
         thread.epoch = record.time().saturating_sub(record.monotonic());
         thread.label.clear();
         self.text.thread(&mut thread.label, record);
