@@ -71,9 +71,14 @@ fn first() -> u64 {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::sync::Mutex;
+
+    /// Held by each test: what a fork does to the ids of this process would do it to those of the other one.
+    static IDS: Mutex<()> = Mutex::new(());
 
     #[test]
     fn no_two_threads_have_an_id_in_common() {
+        let _alone = IDS.lock().expect("no panic");
         let threads: Vec<_> =
             (0..4).map(|_| std::thread::spawn(|| (0..1000).map(|_| next()).collect::<Vec<_>>())).collect();
         let all: Vec<u64> = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
@@ -83,6 +88,7 @@ mod tests {
 
     #[test]
     fn a_forked_child_has_ids_of_its_own() {
+        let _alone = IDS.lock().expect("no panic");
         let before = next();
         // What the handler does in a child, done here.
         forked();
