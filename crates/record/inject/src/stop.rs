@@ -60,8 +60,27 @@ impl Stopped {
             let _ = ptrace::detach(tid, signal);
             return Ok(None);
         };
-        let stopped = Stopped { tid, registers, signal };
-        Ok((state == State::Interrupted).then_some(stopped))
+        let mut stopped = Stopped { tid, registers, signal };
+        if state != State::Interrupted {
+            return Ok(None);
+        }
+        stopped.begin_again();
+        Ok(Some(stopped))
+    }
+
+    /// A call without a time limit that has ended because of this stop alone is begun again, whatever becomes of the
+    /// thread now: unless a handler runs.
+    fn begin_again(&mut self) {
+        let has_ended = |kind| kind == restart::NOHAND && self.registers.answer() == -i64::from(libc::EINTR);
+        if self.interrupted().is_some_and(has_ended) {
+            self.registers.set_answer(restart::NOHAND);
+            let _ = self.registers.give(self.tid);
+        }
+    }
+
+    /// With which error the call was interrupted that it was in.
+    fn interrupted(&self) -> Option<u64> {
+        self.registers.call()?.interrupted(self.registers.answer())
     }
 
     /// The number of the call that it was in.
@@ -86,9 +105,8 @@ impl Stopped {
     /// The call that it was in, if it can be called away from it.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let now = &self.registers;
-        let call = now.call()?;
-        call.rank()?;
-        let kind = call.interrupted(now.answer())?;
+        now.call()?.rank()?;
+        let kind = self.interrupted()?;
         Some(Waiting { kind, stack_pointer: now.stack_pointer(), returns_to: now.instruction() })
     }
 
@@ -96,12 +114,9 @@ impl Stopped {
     ///
     /// # Errors
     /// As ptrace(2); it goes on as it was.
-    pub(crate) fn send(self, code: u64, nonce: u64, waiting: &Waiting) -> Result<(), Errno> {
+    pub(crate) fn send(self, code: u64, nonce: u64) -> Result<(), Errno> {
         let mut registers = self.registers;
         registers.send(code, nonce);
-        if waiting.kind == restart::NOHAND {
-            registers.set_answer(restart::NOHAND);
-        }
         registers.give(self.tid)
     }
 

@@ -264,7 +264,7 @@ impl Target {
         }
         tell(&waiting)?;
         let sent = stopped.note();
-        match stopped.send(code, number, &waiting) {
+        match stopped.send(code, number) {
             Ok(()) => Ok(Some(sent)),
             // It was killed meanwhile.
             Err(Errno(libc::ESRCH)) => Ok(None),
