@@ -1,28 +1,14 @@
 //! `mote record -f`: functions of programs that know nothing of mote have probes, whatever their calls do; the programs
 //! do what they did, and are as they were afterwards.
 
-use crate::support::{Record, Trace, has_tool, output_of, programs, wait_for};
+use crate::support::compiled::{Steady, compile};
+use crate::support::{Record, Trace, has_tool, output_of, programs};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
 use nix::sys::signal::Signal;
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
-
-/// Builds a program of `tests/programs/c`.
-fn build(keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/c").join(name);
-    let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
-    let program = keep.path().join(format!("{}{}", name.replace('.', "_"), words.concat()));
-    let built =
-        Command::new(compiler).args(words).arg("-o").arg(&program).arg(source).arg("-pthread").output();
-    let built = built.expect("a compiler");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    program
-}
+use std::process::Command;
 
 /// How often each function was called.
 fn calls(trace: &Trace) -> BTreeMap<String, u64> {
@@ -38,7 +24,7 @@ fn calls(trace: &Trace) -> BTreeMap<String, u64> {
 fn odd_calls_are_all_there_and_go_on_as_before() {
     let keep = tempfile::tempdir().expect("a directory");
     let truth =
-        build(&keep, "odd_calls.cpp", &["-O0", "-DTRUTH", "-finstrument-functions", "-rdynamic", "-ldl"]);
+        compile(&keep, "odd_calls.cpp", &["-O0", "-DTRUTH", "-finstrument-functions", "-rdynamic", "-ldl"]);
     let told = Command::new(truth).output().expect("it runs");
     let expected = String::from_utf8(told.stdout).expect("text");
     let counted = String::from_utf8(told.stderr).expect("text");
@@ -53,7 +39,7 @@ fn odd_calls_are_all_there_and_go_on_as_before() {
     }
     assert!(counted.len() > 15, "{counted:?}");
     for level in ["-O0", "-O1", "-O2"] {
-        let program = build(&keep, "odd_calls.cpp", &[level]);
+        let program = compile(&keep, "odd_calls.cpp", &[level]);
         let bare = output_of(&mut Command::new(&program));
         assert_eq!(bare, expected, "{level}");
         let file = program.file_name().expect("a name").to_string_lossy().into_owned();
@@ -76,7 +62,7 @@ fn odd_calls_are_all_there_and_go_on_as_before() {
 #[test]
 fn odd_calls_go_on_as_before_with_all_functions_of_all_libraries() {
     let keep = tempfile::tempdir().expect("a directory");
-    let program = build(&keep, "odd_calls.cpp", &["-O2"]);
+    let program = compile(&keep, "odd_calls.cpp", &["-O2"]);
     let bare = output_of(&mut Command::new(&program));
     let trace =
         Record::program(&[&program]).with(&["-f", "*", "--mode", "overwrite", "--buffers", "1M"]).run();
@@ -123,7 +109,7 @@ fn threads_that_block_all_signals_are_no_obstacle() {
 #[test]
 fn short_calls_are_dropped_in_the_process() {
     let keep = tempfile::tempdir().expect("a directory");
-    let program = build(&keep, "steady.c", &["-O2"]);
+    let program = compile(&keep, "steady.c", &["-O2"]);
     let trace = Record::program(&[program.as_os_str(), "slow".as_ref()])
         .with(&["-f", "s*", "--filter", "duration >= 5ms"])
         .run()
@@ -134,7 +120,7 @@ fn short_calls_are_dropped_in_the_process() {
 #[test]
 fn what_cannot_be_probed_is_said() {
     let keep = tempfile::tempdir().expect("a directory");
-    let program = build(&keep, "steady.c", &["-O2"]);
+    let program = compile(&keep, "steady.c", &["-O2"]);
     let slow = |pattern: &str, words: &[&str]| {
         let command = [&[program.to_str().expect("text")], words].concat();
         Record::program(&command).with(&["-f", pattern]).run()
@@ -144,7 +130,7 @@ fn what_cannot_be_probed_is_said() {
     assert!(said.contains("no function of it is called `slov`; similar names: slow"), "{said}");
     assert_eq!(trace.ends_with(3).out, "slow\n", "the program runs");
 
-    let fixed = build(&keep, "steady.c", &["-O2", "-static"]);
+    let fixed = compile(&keep, "steady.c", &["-O2", "-static"]);
     let trace = Record::program(&[fixed.as_os_str(), "slow".as_ref()]).with(&["-f", "slow"]).run();
     assert!(trace.err.contains("its C library has no `dlopen`"), "{}", trace.err);
     assert_eq!(trace.out, "slow\n");
@@ -204,67 +190,4 @@ fn the_short_way_touches_no_vector_register() {
         seen += 1;
     }
     assert!(seen > 20, "{seen}");
-}
-
-/// A program that calls the same functions again and again.
-struct Steady {
-    child: Child,
-    out: PathBuf,
-}
-
-impl Steady {
-    fn start(keep: &TempDir, words: &[&str]) -> Steady {
-        let program = build(keep, "steady.c", &["-O2"]);
-        let out = keep.path().join("rounds");
-        let file = fs::File::create(&out).expect("a file");
-        let child = Command::new(program).args(words).stdout(file).stdin(Stdio::null()).spawn();
-        let steady = Steady { child: child.expect("it starts"), out };
-        steady.goes_on();
-        steady
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn rounds(&self) -> usize {
-        fs::read_to_string(&self.out).expect("rounds").lines().count()
-    }
-
-    /// Waits until it has done some more.
-    fn goes_on(&self) {
-        let before = self.rounds();
-        wait_for("more rounds", || (self.rounds() > before + 5).then_some(()));
-    }
-
-    /// Files whose code in the process is not what is in them.
-    fn changed_text(&self) -> Vec<String> {
-        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let mut changed = Vec::new();
-        for line in maps.lines() {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            let [range, protection, offset, _, _, path, ..] = words[..] else { continue };
-            if !protection.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
-                continue;
-            }
-            let number = |digits| u64::from_str_radix(digits, 16).expect("an address");
-            let (start, end) = range.split_once('-').expect("a range");
-            let mut here = vec![0; (number(end) - number(start)) as usize];
-            memory.read_exact_at(&mut here, number(start)).expect("code");
-            let file = fs::read(path).expect("a file");
-            let there = &file[number(offset) as usize..];
-            if here.iter().zip(there).any(|(here, there)| here != there) {
-                changed.push(path.to_owned());
-            }
-        }
-        changed
-    }
-}
-
-impl Drop for Steady {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

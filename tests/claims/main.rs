@@ -54,3 +54,4 @@ mod the_sides_help_each_other;
 mod threads_keep_their_order;
 mod times_are_true;
 mod users_share_nothing;
+mod values_of_calls_are_recorded;

@@ -2,6 +2,7 @@
 
 pub(crate) mod babeltrace;
 pub(crate) mod cgroup;
+pub(crate) mod compiled;
 pub(crate) mod event;
 pub(crate) mod gaps;
 pub(crate) mod kernel;

@@ -80,6 +80,23 @@ pub unsafe fn copy_shared(to: *mut u8, from: *const u8, len: usize) {
     };
 }
 
+/// Reads memory of this process that may not be there: the parts behind one another, up to the first that cannot be
+/// read. Returns how many bytes were read. A part is read as a whole, or not at all, if it lies in one page.
+///
+/// # Cost
+/// One system call, process_vm_readv(2).
+pub fn read_own<const N: usize>(parts: [(usize, usize); N], into: &mut [u8]) -> usize {
+    let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let from = parts.map(|(address, len)| libc::iovec {
+        iov_base: core::ptr::with_exposed_provenance_mut(address),
+        iov_len: len,
+    });
+    let pid = crate::process::pid() as usize;
+    let arguments = [pid, &raw const to as usize, 1, from.as_ptr() as usize, N, 0];
+    // SAFETY: the kernel writes to `into` only, and copies with care.
+    unsafe { syscall(libc::SYS_process_vm_readv, arguments) }.unwrap_or(0)
+}
+
 /// Asks the kernel for huge pages, where they are allowed (transparent_hugepage), for `len` bytes of memory from the
 /// page `first` on. Only a hint: that there are none is no error.
 pub fn want_huge_pages(first: *const u8, len: usize) {

@@ -2,12 +2,13 @@
 //! process, and what the library that it has loaded there (`hook`) does with it.
 //!
 //! ```text
-//! header   magic, bytes of all, how many memories, functions, guards, bytes of texts,
+//! header   magic, bytes of all, how many memories, functions, guards, values, bytes of texts,
 //!          nanoseconds of a tick of the time-stamp counter, in units of 2^-32,
 //!          whether its memory has been reserved
 //! memories by address: what is to be mapped, and where: code that the recorder has written
 //! functions
 //! guards   by address
+//! values   of functions whose events have more than a duration: those of one behind one another
 //! texts    descriptions (`crate::describe`), each with its NUL
 //! code     the bytes of the memories
 //! ```
@@ -23,6 +24,11 @@
 //! A jump that lies over several instructions has a breakpoint where each of these but the first one began
 //! ([`Probe::guards`]): a thread that stood there when it was written goes on in the copy (`copy` of the [`Guard`]).
 //! The bytes of its offset are chosen so.
+//!
+//! # Values
+//! A function without values has an event with one field, its duration. One with values has a field for each of them,
+//! in their order, except for [`What::Count`], which belongs to the one behind it. Those before [`What::Duration`] are
+//! of the moment when the function begins, and are packed then.
 
 /// The provider of functions' events.
 pub const PROVIDER: &str = "f";
@@ -33,11 +39,11 @@ pub fn function_of(event: &str) -> Option<&str> {
 }
 
 /// First word.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn1\0");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn2\0");
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 64;
+pub const HEADER_BYTES: usize = 72;
 /// Byte of the header that is not 0 where the plan's memory has been reserved by who has put the plan there.
-pub const RESERVED_AT: usize = 56;
+pub const RESERVED_AT: usize = 64;
 /// Bytes of a [`Memory`].
 pub const MEMORY_BYTES: usize = 32;
 /// Bytes of code of a probe that change: of a jump.
@@ -82,6 +88,8 @@ pub struct Probe {
     pub copy: u64,
     /// Where its description begins, from the begin of the texts: below 16 MiB.
     pub text: u32,
+    /// Which its values are: the number of the first, and how many.
+    pub values: (u32, u32),
     /// Bit n: at the function's byte n a guard stands.
     pub guards: u8,
     /// How it is reached.
@@ -101,8 +109,164 @@ pub struct Guard {
     pub copy: u64,
 }
 
-const PROBE_BYTES: usize = 48;
+const PROBE_BYTES: usize = 56;
 const GUARD_BYTES: usize = 16;
+
+/// A value that an event of a function has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// What is recorded.
+    pub what: What,
+    /// What to begin with.
+    pub from: Origin,
+    /// The value lies in memory, where `from` points to.
+    pub is_behind: bool,
+    /// Bytes that it takes in a record: 1, 2, 4 or 8; of a text at most so many characters, and a NUL.
+    pub bytes: u8,
+    /// In memory: bytes from where `from` points to. In a register: bytes of it that lie before the value.
+    pub offset: i32,
+}
+
+/// What is recorded of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// An integer, whose bits above are 0 for filters.
+    Unsigned,
+    /// An integer in two's complement.
+    Signed,
+    /// IEEE 754, of 4 or 8 bytes.
+    Float,
+    /// The text that it points to, up to a NUL.
+    Text,
+    /// The text that it is itself, up to a NUL.
+    Characters,
+    /// How many characters the text has that comes next, which it points to.
+    Count,
+    /// Nanoseconds of the call, in 8 bytes. What comes behind is of when it has returned.
+    Duration,
+    /// How the call has ended: [`RETURNED`] or [`UNWOUND`], in one byte.
+    End,
+}
+
+/// The call has returned.
+pub const RETURNED: u8 = 0;
+/// The call has been left by an exception, or by longjmp: there is no result.
+pub const UNWOUND: u8 = 1;
+
+/// What a value is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The register of this integer argument, from 0.
+    Integer(u8),
+    /// The register of this argument in floating point, from 0.
+    Vector(u8),
+    /// The address behind the return address, where arguments begin that have no register.
+    Stack,
+    /// The register of this word of the result: 0 or 1.
+    Result(u8),
+    /// The register of this part of the result in floating point: 0 or 1.
+    VectorResult(u8),
+}
+
+/// Bytes of a [`Value`].
+pub const VALUE_BYTES: usize = 8;
+/// Most bytes that the values of one call take in its record, with texts as long as they may be.
+pub const RECORD_MAX: usize = 480;
+/// Most values of one function.
+pub const VALUES_MAX: usize = 32;
+
+impl Origin {
+    const INTEGER: u8 = 0;
+    const VECTOR: u8 = 16;
+    const STACK: u8 = 32;
+    const RESULT: u8 = 48;
+    const VECTOR_RESULT: u8 = 64;
+
+    const fn to_byte(self) -> u8 {
+        match self {
+            Origin::Integer(number) => Origin::INTEGER | number & 15,
+            Origin::Vector(number) => Origin::VECTOR | number & 15,
+            Origin::Stack => Origin::STACK,
+            Origin::Result(number) => Origin::RESULT | number & 15,
+            Origin::VectorResult(number) => Origin::VECTOR_RESULT | number & 15,
+        }
+    }
+
+    const fn from_byte(byte: u8) -> Option<Origin> {
+        let number = byte & 15;
+        Some(match byte & !15 {
+            Origin::INTEGER => Origin::Integer(number),
+            Origin::VECTOR => Origin::Vector(number),
+            Origin::STACK => Origin::Stack,
+            Origin::RESULT => Origin::Result(number),
+            Origin::VECTOR_RESULT => Origin::VectorResult(number),
+            _ => return None,
+        })
+    }
+}
+
+impl What {
+    const ALL: [What; 8] = [
+        What::Unsigned,
+        What::Signed,
+        What::Float,
+        What::Text,
+        What::Characters,
+        What::Count,
+        What::Duration,
+        What::End,
+    ];
+}
+
+impl Value {
+    /// How long a call takes.
+    pub const DURATION: Value =
+        Value { what: What::Duration, from: Origin::Stack, is_behind: false, bytes: 8, offset: 0 };
+    /// How a call has ended.
+    pub const END: Value =
+        Value { what: What::End, from: Origin::Stack, is_behind: false, bytes: 1, offset: 0 };
+
+    /// As it lies in a plan.
+    pub const fn to_bytes(self) -> [u8; VALUE_BYTES] {
+        let [a, b, c, d] = self.offset.to_le_bytes();
+        [self.what as u8, self.from.to_byte(), self.bytes, self.is_behind as u8, a, b, c, d]
+    }
+
+    /// A value as it lies in a plan; `None` when it is none.
+    pub fn from_bytes(bytes: [u8; VALUE_BYTES]) -> Option<Value> {
+        let [what, from, bytes, is_behind, a, b, c, d] = bytes;
+        let what = *What::ALL.get(usize::from(what))?;
+        let is_sound = match what {
+            What::Unsigned | What::Signed => matches!(bytes, 1 | 2 | 4 | 8),
+            What::Float => matches!(bytes, 4 | 8),
+            What::Text | What::Characters | What::Count => true,
+            What::Duration => bytes == 8,
+            What::End => bytes == 1,
+        };
+        let offset = i32::from_le_bytes([a, b, c, d]);
+        let from = Origin::from_byte(from)?;
+        is_sound.then_some(Value { what, from, is_behind: is_behind != 0, bytes, offset })
+    }
+
+    /// Most bytes that it takes in a record.
+    pub const fn bytes_max(self) -> usize {
+        match self.what {
+            What::Text | What::Characters => self.bytes as usize + 1,
+            What::Count => 0,
+            _ => self.bytes as usize,
+        }
+    }
+
+    /// Words of it in the context of a filter.
+    pub const fn words(self) -> usize {
+        match self.what {
+            What::Text | What::Characters => 2,
+            What::Count => 0,
+            _ => 1,
+        }
+    }
+}
 
 impl Memory {
     /// As it lies in a plan.
@@ -127,16 +291,18 @@ impl Probe {
             self.copy,
             u64::from_le_bytes([a, b, c, d, e, self.guards, kind, 0]),
             u64::from_le_bytes([v, w, x, y, z, 0, 0, 0]) | (self.text as u64) << 40,
+            (self.values.0 as u64) << 32 | self.values.1 as u64,
         ]
     }
 
     const fn from_words(words: [u64; PROBE_BYTES / 8]) -> Probe {
-        let [address, body, target, copy, old, new] = words;
+        let [address, body, target, copy, old, new, values] = words;
         let [a, b, c, d, e, guards, kind, _] = old.to_le_bytes();
         let [v, w, x, y, z, ..] = new.to_le_bytes();
         let kind = if kind == 0 { Kind::Jump } else { Kind::Trap };
         let (old, new, text) = ([a, b, c, d, e], [v, w, x, y, z], (new >> 40) as u32);
-        Probe { address, body, target, copy, text, guards, kind, old, new }
+        let values = ((values >> 32) as u32, values as u32);
+        Probe { address, body, target, copy, text, values, guards, kind, old, new }
     }
 }
 
@@ -154,6 +320,7 @@ pub struct Plan<'p> {
     memories: &'p [u8],
     probes: &'p [u8],
     guards: &'p [u8],
+    values: &'p [u8],
     texts: &'p [u8],
     /// Nanoseconds of a tick of the time-stamp counter, in units of 2^-32.
     pub tick: u64,
@@ -165,7 +332,7 @@ impl<'p> Plan<'p> {
     /// Takes a plan apart; `None` when these bytes are none.
     pub fn parse(bytes: &'p [u8]) -> Option<Plan<'p>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let [magic, all, memories, probes, guards, texts, tick, reserved]: [u64; HEADER_BYTES / 8] =
+        let [magic, all, memories, probes, guards, values, texts, tick, reserved]: [u64; HEADER_BYTES / 8] =
             words(header)?;
         if magic != MAGIC || all != bytes.len() as u64 {
             return None;
@@ -176,9 +343,10 @@ impl<'p> Plan<'p> {
         let (memories, rest) = part(rest, memories, MEMORY_BYTES)?;
         let (probes, rest) = part(rest, probes, PROBE_BYTES)?;
         let (guards, rest) = part(rest, guards, GUARD_BYTES)?;
+        let (values, rest) = part(rest, values, VALUE_BYTES)?;
         let (texts, _) = part(rest, texts, 1)?;
         let is_reserved = reserved != 0;
-        Some(Plan { bytes, memories, probes, guards, texts, tick, is_reserved })
+        Some(Plan { bytes, memories, probes, guards, values, texts, tick, is_reserved })
     }
 
     /// What is to be mapped.
@@ -228,6 +396,18 @@ impl<'p> Plan<'p> {
         self.bytes.get(at..at.checked_add(len)?)
     }
 
+    /// The values of a probe, each as [`Value::from_bytes`] takes it; `None` when they are not in the plan, or are none
+    /// that a call could have.
+    pub fn values(&self, probe: &Probe) -> Option<&'p [[u8; VALUE_BYTES]]> {
+        let (first, count) = (probe.values.0 as usize, probe.values.1 as usize);
+        let values = self.values.as_chunks().0.get(first..first.checked_add(count)?)?;
+        let mut bytes = 0;
+        for value in values {
+            bytes += Value::from_bytes(*value)?.bytes_max();
+        }
+        (bytes <= RECORD_MAX && count <= VALUES_MAX).then_some(values)
+    }
+
     /// The description of a probe, with its NUL.
     pub fn text(&self, probe: &Probe) -> Option<&'p [u8]> {
         let text = self.texts.get(probe.text as usize..)?;
@@ -257,12 +437,33 @@ mod tests {
             target: 0x5554_0000_0010,
             copy: 0x5554_0000_0016,
             text: 70_000,
+            values: (90_000, 7),
             guards: 0b1010,
             kind: Kind::Trap,
             old: [1, 2, 3, 4, 5],
             new: [0xe9, 0xcc, 6, 7, 0xcc],
         };
         assert_eq!(Probe::from_words(probe.to_words()), probe);
+    }
+
+    #[test]
+    fn values_are_what_they_were() {
+        for what in What::ALL {
+            for from in [
+                Origin::Integer(5),
+                Origin::Vector(7),
+                Origin::Stack,
+                Origin::Result(1),
+                Origin::VectorResult(0),
+            ] {
+                let bytes = if what == What::End { 1 } else { 8 };
+                let value = Value { what, from, is_behind: from == Origin::Stack, bytes, offset: -16 };
+                assert_eq!(Value::from_bytes(value.to_bytes()), Some(value));
+            }
+        }
+        assert_eq!(Value::from_bytes([0, 0, 3, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Value::from_bytes([8, 0, 8, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Value::from_bytes([0, 80, 8, 0, 0, 0, 0, 0]), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod arch;
+pub mod arguments;
 mod binary;
 mod frames;
 mod object;
@@ -24,7 +25,7 @@ mod starts;
 mod way;
 
 pub use object::{Object, Part, similar_names};
-pub use pattern::Pattern;
+pub use pattern::{DECLARED, Pattern, Values};
 pub use starts::LeftOut;
 pub use way::{Reason, Way};
 

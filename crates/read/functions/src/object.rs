@@ -2,7 +2,7 @@
 
 use crate::{Function, Functions, Pattern, read};
 use mote_pattern::similar;
-use mote_symbol::functions::Functions as Debug;
+use mote_symbol::functions::{Functions as Debug, Signature};
 use mote_symbol::{Image, ImageError, demangle, mapped, names};
 use std::collections::HashSet;
 use std::fmt;
@@ -104,6 +104,12 @@ impl Object {
     pub fn is_meant(&self, function: &Function, pattern: &Pattern) -> bool {
         let symbol = function.name.as_deref().unwrap_or_default();
         pattern.fits(&self.name(), symbol, || Some(self.place(function)?.0))
+    }
+
+    /// Parameters and result of a function, where the debug information has them.
+    #[must_use]
+    pub fn signature(&self, function: &Function) -> Option<Signature> {
+        self.debug.as_ref()?.signature(function.address)
     }
 
     /// File and line of a function.

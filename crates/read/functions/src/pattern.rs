@@ -1,15 +1,19 @@
 //! Which functions a person means.
 
+use crate::arguments::{ArgumentType, argument_type, arguments};
 use mote_pattern::Glob;
 use mote_symbol::names;
 use std::fmt;
 
-/// A choice of functions: `NAME`; `FILE:NAME`, of one program or library; `@SOURCE`, of one source file.
+/// A choice of functions: `NAME`; `FILE:NAME`, of one program or library; `@SOURCE`, of one source file. Behind it may
+/// stand which values are wanted: `(..)`, those of the debug information, or `(path: str, flags: x32) -> i32`.
 ///
 /// Each part may have `*` and `?`. A name may be that of the symbol table, or as the language has it: with parameters
 /// and generic arguments or without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
+    /// Which values of its functions' calls are wanted.
+    pub values: Values,
     file: Option<Glob>,
     source: Option<Glob>,
     name: Glob,
@@ -17,25 +21,78 @@ pub struct Pattern {
     whole: String,
 }
 
+/// Values of calls: arguments and results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Values {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that the debug information has.
+    Declared,
+    /// These, which are passed as C does.
+    Given {
+        /// Name and type of each argument; those called `_` are not wanted.
+        arguments: Vec<(String, ArgumentType)>,
+        /// Type of the result, if it is wanted.
+        result: Option<ArgumentType>,
+    },
+}
+
+/// What [`Values::Declared`] is at the end of a pattern.
+pub const DECLARED: &str = "(..)";
+
+impl Values {
+    /// The part of a pattern that is a name, and the values behind it. Parentheses may be those of a name: `f(int)`.
+    fn parse(text: &str) -> Result<(&str, Values), String> {
+        if let Some(name) = text.strip_suffix(DECLARED) {
+            return Ok((name, Values::Declared));
+        }
+        let (head, result) = match text.rsplit_once("->") {
+            Some((head, result)) if head.trim_end().ends_with(')') => (head.trim_end(), Some(result)),
+            _ => (text, None),
+        };
+        let Some((name, list)) = head.strip_suffix(')').and_then(|head| head.rsplit_once('(')) else {
+            return Ok((text, Values::Nothing));
+        };
+        let is_list = list.contains(':') && !list.contains("::");
+        if !is_list && (result.is_none() || !list.trim().is_empty()) {
+            return Ok((text, Values::Nothing));
+        }
+        let arguments = if is_list { arguments(list)? } else { Vec::new() };
+        let result = result.map(argument_type).transpose()?;
+        Ok((name, Values::Given { arguments, result }))
+    }
+}
+
 impl Pattern {
-    /// The pattern `text`; any text is one.
-    #[must_use]
-    pub fn new(text: &str) -> Pattern {
+    /// The pattern `text`.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments in it, for a person.
+    pub fn new(text: &str) -> Result<Pattern, String> {
+        let (name, values) = Values::parse(text).map_err(|why| format!("pattern `{text}`: {why}"))?;
+        Ok(Pattern { values, whole: text.to_owned(), ..Pattern::named(name) })
+    }
+
+    fn named(text: &str) -> Pattern {
+        let values = Values::Nothing;
         if let Some(whole) = text.strip_prefix('@') {
             let source = if whole.starts_with('/') { whole.to_owned() } else { format!("*/{whole}") };
             return Pattern {
+                values,
                 file: None,
                 source: Some(Glob::new(&source)),
                 name: Glob::new("*"),
                 text: String::new(),
-                whole: format!("@{whole}"),
+                whole: String::new(),
             };
         }
         let (file, name) = match single_colon(text).and_then(|at| text.split_at_checked(at)) {
             Some((file, rest)) => (Some(Glob::new(file)), rest.trim_start_matches(':')),
             None => (None, text),
         };
-        Pattern { file, source: None, name: Glob::new(name), text: name.to_owned(), whole: text.to_owned() }
+        let (glob, text) = (Glob::new(name), name.to_owned());
+        Pattern { values, file, source: None, name: glob, text, whole: String::new() }
     }
 
     /// Whether it names a program or library.
@@ -81,6 +138,7 @@ impl fmt::Display for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mote_layout::types::Scalar;
 
     #[test]
     fn names_files_and_sources() {
@@ -101,9 +159,48 @@ mod tests {
             ("@src/*.rs", "app", "anything", false),
         ] {
             let source = || Some("/build/src/db.c".to_owned());
-            assert_eq!(Pattern::new(pattern).fits(file, symbol, source), fits, "{pattern} {file} {symbol}");
+            assert_eq!(pattern_of(pattern).fits(file, symbol, source), fits, "{pattern} {file} {symbol}");
         }
-        assert!(!Pattern::new("@db.c").fits("app", "anything", || None));
-        assert_eq!(Pattern::new("app:open").name(), "open");
+        assert!(!pattern_of("@db.c").fits("app", "anything", || None));
+        assert_eq!(pattern_of("app:open").name(), "open");
+    }
+
+    fn pattern_of(text: &str) -> Pattern {
+        Pattern::new(text).expect("right")
+    }
+
+    #[test]
+    fn values_that_are_wanted() {
+        let given = |arguments: &[(&str, ArgumentType)], result| Values::Given {
+            arguments: arguments.iter().map(|(name, ty)| ((*name).to_owned(), *ty)).collect(),
+            result,
+        };
+        let (i32, text) = (ArgumentType::Scalar(Scalar::signed(32)), ArgumentType::Text);
+        for (pattern, name, values) in [
+            ("open", "open", Values::Nothing),
+            ("open(..)", "open", Values::Declared),
+            ("libc.so.6:open(..)", "open", Values::Declared),
+            (
+                "open(path: str, flags: i32) -> i32",
+                "open",
+                given(&[("path", text), ("flags", i32)], Some(i32)),
+            ),
+            ("app:open(path: str)", "open", given(&[("path", text)], None)),
+            ("getpid() -> i32", "getpid", given(&[], Some(i32))),
+            ("shop::f(int, char*)", "shop::f(int, char*)", Values::Nothing),
+            ("f(std::string)", "f(std::string)", Values::Nothing),
+            ("f()", "f()", Values::Nothing),
+            ("operator->", "operator->", Values::Nothing),
+        ] {
+            let found = pattern_of(pattern);
+            assert_eq!((found.name(), &found.values), (name, &values), "{pattern}");
+            assert_eq!(found.to_string(), pattern);
+        }
+        for (wrong, says) in
+            [("f(a: b)", "not a type"), ("f(a: i32, b)", "NAME: TYPE"), ("f() -> x", "not a type")]
+        {
+            let why = Pattern::new(wrong).expect_err(wrong);
+            assert!(why.contains(says) && why.contains(wrong), "{why}");
+        }
     }
 }

@@ -46,7 +46,9 @@ impl Functions {
                 "the clock of this machine is not the processor's time-stamp counter".to_owned(),
             ));
         }
-        let patterns = options.functions.iter().map(|pattern| Pattern::new(pattern)).collect();
+        let patterns: Result<_, String> =
+            options.functions.iter().map(|pattern| Pattern::new(pattern)).collect();
+        let patterns = patterns.map_err(Error::Functions)?;
         Ok(Some(Arc::new(Functions { patterns, library: library()?, tick: tick(hz) })))
     }
 

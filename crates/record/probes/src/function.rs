@@ -1,13 +1,14 @@
 //! Probes of functions: which ones a pattern means, and what their arguments are.
 
 use crate::error::{Wrong, similar};
-use crate::pattern::{Given, Kind, Spec, number};
+use crate::pattern::{Kind, Spec, number};
 use crate::selection::{MATCHES_MAX, Selection, event_name, short};
 use crate::{arch, pinned};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
+use mote_functions::arguments::ArgumentType;
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
-use mote_symbol::functions::{Functions, Kind as Value, Signature};
+use mote_symbol::functions::{Convention, Functions, Kind as Value, Signature};
 use mote_symbol::{Image, Symbol, demangle, names};
 use std::collections::HashSet;
 
@@ -145,7 +146,7 @@ impl Builder<'_> {
             // In the middle of a function it is not known what the registers hold.
             fields.extend(registers());
         } else {
-            match signature.filter(|signature| signature.is_c_like) {
+            match signature.filter(|signature| signature.convention == Convention::C) {
                 Some(signature) => fields.extend(self.typed(signature)),
                 None => fields.extend(registers()),
             }
@@ -168,7 +169,9 @@ impl Builder<'_> {
     pub(crate) fn typed(&mut self, signature: &Signature) -> Vec<Field> {
         let mut fields = Vec::new();
         // A large result is written where the hidden first argument says.
-        let mut at = usize::from(matches!(signature.result, Some(Value::Aggregate { bytes }) if bytes > 16));
+        let mut at = usize::from(
+            matches!(&signature.result, Some(Value::Aggregate(structure)) if structure.bytes > 16),
+        );
         for (index, parameter) in signature.parameters.iter().enumerate() {
             let name = match parameter.name.as_str() {
                 "" => format!("arg{}", index + 1),
@@ -180,24 +183,24 @@ impl Builder<'_> {
                     self.left_out(&name, "an integer of 128 bits");
                     continue;
                 }
-                Value::Float => {
+                Value::Float { .. } => {
                     self.left_out(
                         &name,
                         "a floating point number, in a register that the kernel does not show",
                     );
                     continue;
                 }
-                Value::Aggregate { bytes } if self.passed == Passed::Words => {
-                    at += words(*bytes);
+                Value::Aggregate(structure) if self.passed == Passed::Words => {
+                    at += words(structure.bytes);
                     self.left_out(&name, "a structure by value");
                     continue;
                 }
                 // Small structures are in registers, or not, by the types of their members; the stack holds the others.
-                Value::Aggregate { bytes } if *bytes > 16 => {
+                Value::Aggregate(structure) if structure.bytes > 16 => {
                     self.left_out(&name, "a structure by value");
                     continue;
                 }
-                Value::Aggregate { .. } | Value::Unknown => {
+                Value::Aggregate(_) | Value::Unknown => {
                     self.left_out(
                         &name,
                         "its type may be passed in several ways; those after it are not recorded \
@@ -220,12 +223,12 @@ impl Builder<'_> {
     pub(crate) fn result(&mut self, signature: Option<&Signature>) -> Vec<Field> {
         let ty = match signature.map(|signature| &signature.result) {
             Some(None) => return Vec::new(),
-            Some(Some(Value::Float)) => {
+            Some(Some(Value::Float { .. })) => {
                 self.left_out("ret", "a floating point number, in a register that the kernel does not show");
                 return Vec::new();
             }
             // A `char *` result is an address too: what it points to may be freed later, but not yet here.
-            Some(Some(kind)) if !matches!(kind, Value::Aggregate { .. } | Value::Unknown) => type_of(kind),
+            Some(Some(kind)) if !matches!(kind, Value::Aggregate(_) | Value::Unknown) => type_of(kind),
             _ => Type::Scalar(Scalar::hex(64)),
         };
         let from = match (&ty, self.passed) {
@@ -239,10 +242,10 @@ impl Builder<'_> {
     }
 }
 
-pub(crate) fn given_type(given: Given) -> Type {
+pub(crate) fn given_type(given: ArgumentType) -> Type {
     match given {
-        Given::Scalar(scalar) => Type::Scalar(scalar),
-        Given::Text => Type::Text,
+        ArgumentType::Scalar(scalar) => Type::Scalar(scalar),
+        ArgumentType::Text => Type::Text,
     }
 }
 
@@ -280,7 +283,7 @@ pub(crate) fn type_of(kind: &Value) -> Type {
             let labels = labels.iter().map(|(name, value)| (name.clone(), *value, *value)).collect();
             Type::Enumeration(integer(*bytes, *signed), labels)
         }
-        Value::Pointer | Value::Float | Value::Aggregate { .. } | Value::Unknown => {
+        Value::Pointer(_) | Value::Float { .. } | Value::Aggregate(_) | Value::Unknown => {
             Type::Scalar(Scalar::hex(64))
         }
     }

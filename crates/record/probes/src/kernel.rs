@@ -12,7 +12,7 @@ use mote_catalog::btf::{Btf, Prototype};
 use mote_catalog::event::{Event, Field, Hook, Origin, Type};
 use mote_catalog::tracefs::Tracefs;
 use mote_pattern::Glob;
-use mote_symbol::functions::Kind as Value;
+use mote_symbol::functions::{Kind as Value, Structure};
 use mote_sys::Errno;
 use std::collections::HashSet;
 use std::path::Path;
@@ -163,14 +163,15 @@ fn none(name: &str, types: &Btf) -> Wrong {
 fn unfit(prototype: &Prototype) -> Result<(), &'static str> {
     let kinds = || prototype.signature.parameters.iter().map(|parameter| &parameter.kind);
     let is_unpassed = |kind: &Value| match kind {
-        Value::Float | Value::Unknown => true,
-        Value::Aggregate { bytes } => *bytes > STRUCTURE_MAX || *bytes == 0,
+        Value::Float { .. } | Value::Unknown => true,
+        Value::Aggregate(Structure { bytes, .. }) => *bytes > STRUCTURE_MAX || *bytes == 0,
         _ => false,
     };
     if prototype.is_variadic {
         return Err("it takes a varying number of arguments");
     }
-    if matches!(prototype.signature.result, Some(Value::Aggregate { .. } | Value::Float | Value::Unknown)) {
+    if matches!(prototype.signature.result, Some(Value::Aggregate(_) | Value::Float { .. } | Value::Unknown))
+    {
         return Err("it returns a structure");
     }
     if kinds().any(is_unpassed) {
@@ -188,7 +189,7 @@ fn unfit(prototype: &Prototype) -> Result<(), &'static str> {
 fn words_of(prototype: &Prototype) -> usize {
     let words_of = |kind: &Value| match kind {
         Value::Integer { bytes, .. } => words(u64::from(*bytes)),
-        Value::Aggregate { bytes } => words(*bytes),
+        Value::Aggregate(structure) => words(structure.bytes),
         _ => 1,
     };
     prototype.signature.parameters.iter().map(|parameter| words_of(&parameter.kind)).sum()
@@ -236,12 +237,15 @@ fn retyped(field: &Field, ty: Type) -> Field {
 mod tests {
     use super::*;
     use mote_layout::types::Scalar;
-    use mote_symbol::functions::{Parameter, Signature};
+    use mote_symbol::functions::{Convention, Parameter, Place, Signature};
 
     fn prototype(parameters: &[(&str, Value)], result: Option<Value>) -> Prototype {
-        let parameters =
-            parameters.iter().map(|(name, kind)| Parameter { name: (*name).to_owned(), kind: kind.clone() });
-        let signature = Signature { parameters: parameters.collect(), result, is_c_like: true };
+        let parameters = parameters.iter().map(|(name, kind)| Parameter {
+            name: (*name).to_owned(),
+            kind: kind.clone(),
+            place: Place::ByConvention,
+        });
+        let signature = Signature { parameters: parameters.collect(), result, convention: Convention::C };
         Prototype { signature, is_variadic: false }
     }
 
@@ -265,12 +269,7 @@ mod tests {
     #[test]
     fn arguments_are_words_and_the_result_is_behind_them() {
         let open = prototype(
-            &[
-                ("dfd", INT),
-                ("path", Value::Text),
-                ("at", Value::Aggregate { bytes: 16 }),
-                ("how", Value::Pointer),
-            ],
+            &[("dfd", INT), ("path", Value::Text), ("at", Value::opaque(16)), ("how", Value::Pointer(None))],
             Some(INT),
         );
         let entry = [
@@ -300,11 +299,11 @@ mod tests {
     fn what_the_kernel_does_not_pass_is_said() {
         assert_eq!(unfit(&prototype(&[("a", INT)], None)), Ok(()));
         let says = |prototype: Prototype| unfit(&prototype).expect_err("does not fit");
-        let large = says(prototype(&[("a", Value::Aggregate { bytes: 24 })], None));
+        let large = says(prototype(&[("a", Value::opaque(24))], None));
         assert!(large.contains("16 bytes"), "{large}");
-        let returned = says(prototype(&[], Some(Value::Aggregate { bytes: 8 })));
+        let returned = says(prototype(&[], Some(Value::opaque(8))));
         assert!(returned.contains("returns a structure"), "{returned}");
-        let many: Vec<(&str, Value)> = vec![("a", Value::Aggregate { bytes: 16 }); 7];
+        let many: Vec<(&str, Value)> = vec![("a", Value::opaque(16)); 7];
         assert!(says(prototype(&many, None)).contains("12 words"));
         let variadic = says(Prototype { is_variadic: true, ..prototype(&[], None) });
         assert!(variadic.contains("varying"), "{variadic}");

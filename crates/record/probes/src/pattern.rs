@@ -1,6 +1,7 @@
 //! Patterns of probes: the words between the colons.
 
 use crate::error::Wrong;
+use mote_functions::arguments::ArgumentType;
 use mote_layout::types::Scalar;
 
 /// What kind of probe.
@@ -70,14 +71,7 @@ pub(crate) struct Spec {
     /// Behind the function.
     pub(crate) offset: u64,
     /// Names and types that the person gave.
-    pub(crate) arguments: Option<Vec<(String, Given)>>,
-}
-
-/// A type that a person gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Given {
-    Scalar(Scalar),
-    Text,
+    pub(crate) arguments: Option<Vec<(String, ArgumentType)>>,
 }
 
 impl Spec {
@@ -167,34 +161,15 @@ fn static_probe(rest: &str, plain: Spec) -> Option<Spec> {
 }
 
 /// `id: i32, path: str`
-fn arguments(list: &str) -> Result<Vec<(String, Given)>, Wrong> {
-    list.split(',').map(argument).collect()
-}
-
-/// `path: str`
-fn argument(text: &str) -> Result<(String, Given), Wrong> {
-    let wrong = || Wrong::Syntax(format!("`{}` is not an argument; give `NAME: TYPE`", text.trim()));
-    let (name, ty) = text.split_once(':').ok_or_else(wrong)?;
-    let (name, ty) = (name.trim(), ty.trim());
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err(wrong());
+fn arguments(list: &str) -> Result<Vec<(String, ArgumentType)>, Wrong> {
+    let arguments = mote_functions::arguments::arguments(list).map_err(Wrong::Syntax)?;
+    let is_float = |ty: &ArgumentType| matches!(ty, ArgumentType::Scalar(Scalar::F32 | Scalar::F64));
+    match arguments.iter().find(|(_, ty)| is_float(ty)) {
+        Some((name, _)) => Err(Wrong::Syntax(format!(
+            "`{name}` is a floating point number, in a register that the kernel does not show; `mote functions` does"
+        ))),
+        None => Ok(arguments),
     }
-    let given = match ty {
-        "str" => Given::Text,
-        "ptr" => Given::Scalar(Scalar::hex(64)),
-        _ => {
-            let all =
-                Scalar::ALL.into_iter().filter(|scalar| matches!(scalar, Scalar::Integer(_) | Scalar::Bool));
-            let scalar = all.into_iter().find(|scalar| scalar.name() == ty);
-            Given::Scalar(scalar.ok_or_else(|| {
-                Wrong::Syntax(format!(
-                    "`{ty}` is not a type of an argument; give i8 to i64, u8 to u64, x8 to x64, \
-                     bool, ptr, str"
-                ))
-            })?)
-        }
-    };
-    Ok((name.to_owned(), given))
 }
 
 /// A number in base 10, or in base 16 with `0x`.
@@ -227,7 +202,10 @@ mod tests {
         let arguments = spec.arguments.expect("given");
         assert_eq!(
             arguments,
-            [("path".to_owned(), Given::Text), ("flags".to_owned(), Given::Scalar(Scalar::hex(32)))]
+            [
+                ("path".to_owned(), ArgumentType::Text),
+                ("flags".to_owned(), ArgumentType::Scalar(Scalar::hex(32)))
+            ]
         );
         let spec = Spec::parse("usdt:/lib/libpython.so:python:function__entry(file: str, line: i32)")
             .expect("right");
@@ -236,10 +214,16 @@ mod tests {
         assert_eq!(spec.name, "function__entry");
         assert_eq!(
             arguments,
-            [("file".to_owned(), Given::Text), ("line".to_owned(), Given::Scalar(Scalar::signed(32)))]
+            [
+                ("file".to_owned(), ArgumentType::Text),
+                ("line".to_owned(), ArgumentType::Scalar(Scalar::signed(32)))
+            ]
         );
         let spec = Spec::parse("usdt:postgres:query__start(sql: str)").expect("right");
-        assert_eq!((spec.provider, spec.arguments), (None, Some(vec![("sql".to_owned(), Given::Text)])));
+        assert_eq!(
+            (spec.provider, spec.arguments),
+            (None, Some(vec![("sql".to_owned(), ArgumentType::Text)]))
+        );
         let spec = Spec::parse("usdt:libc:setjmp").expect("right");
         assert_eq!((spec.provider, spec.name.as_str()), (None, "setjmp"));
         let spec = Spec::parse("usdt:libc:libc:set*").expect("right");
@@ -260,7 +244,7 @@ mod tests {
             ("fexit:f+4", "as a whole"),
             ("fentry:f+4", "`kprobe:` takes"),
             ("fentry:", "empty"),
-            ("uprobe:app:f(a: f64)", "is not a type of an argument"),
+            ("uprobe:app:f(a: f64)", "does not show"),
             ("uprobe:app:f(a b: i8)", "NAME: TYPE"),
         ] {
             let wrong = Spec::parse(pattern).expect_err(pattern).to_string();

@@ -7,10 +7,11 @@
 
 use crate::error::{Wrong, similar};
 use crate::function::{apart, given_type};
-use crate::pattern::{Given, Spec};
+use crate::pattern::Spec;
 use crate::selection::{MATCHES_MAX, Selection, event_name};
 use crate::{arch, argument, pinned};
 use mote_catalog::event::{Event, Field, Hook, Operand, Origin, Type};
+use mote_functions::arguments::ArgumentType;
 use mote_layout::types::Scalar;
 use mote_pattern::Glob;
 use mote_symbol::Image;
@@ -78,7 +79,7 @@ pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
 fn event(
     probe: &Probe,
     image: &Image,
-    given: &[(String, Given)],
+    given: &[(String, ArgumentType)],
     notes: &mut Vec<String>,
 ) -> Result<Event, Wrong> {
     let in_file = |address| {
@@ -116,7 +117,13 @@ fn event(
 }
 
 /// The field of an argument that a person has named; `stated` is the type that the probe itself has for it.
-fn typed(probe: &Probe, name: &str, given: Given, stated: &Type, operand: Operand) -> Result<Field, Wrong> {
+fn typed(
+    probe: &Probe,
+    name: &str,
+    given: ArgumentType,
+    stated: &Type,
+    operand: Operand,
+) -> Result<Field, Wrong> {
     let bytes = |ty: &Type| if let Type::Scalar(scalar) = ty { scalar.bytes() } else { size_of::<u64>() };
     let ty = given_type(given);
     if bytes(&ty) > bytes(stated) {

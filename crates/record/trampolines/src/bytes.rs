@@ -1,12 +1,13 @@
 //! A plan as bytes (`mote_layout::functions`).
 
-use mote_layout::functions::{Guard, HEADER_BYTES, MAGIC, Memory, Probe};
+use mote_layout::functions::{Guard, HEADER_BYTES, MAGIC, Memory, Probe, VALUE_BYTES, Value};
 
 /// What a plan is made of, besides its code.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) probes: Vec<Probe>,
     pub(crate) guards: Vec<Guard>,
+    pub(crate) values: Vec<Value>,
     /// Each with its NUL.
     pub(crate) texts: Vec<u8>,
 }
@@ -22,18 +23,20 @@ impl Parts {
         let mut others: Vec<u64> = self.probes.iter().flat_map(|probe| probe.to_words()).collect();
         others.extend(guards.iter().flat_map(|guard| guard.to_words()));
         let records = pieces.len() * size_of::<Memory>() + others.len() * size_of::<u64>();
-        let mut code = (HEADER_BYTES + records + self.texts.len()) as u64;
+        let values = self.values.len() * VALUE_BYTES;
+        let mut code = (HEADER_BYTES + records + values + self.texts.len()) as u64;
         let mut memories = Vec::new();
         for (address, len, bytes) in pieces {
             let code_len = bytes.len() as u64;
             memories.extend(Memory { address: *address, len: *len, code, code_len }.to_words());
             code += code_len;
         }
-        let counts = [pieces.len(), self.probes.len(), guards.len(), self.texts.len()];
-        let [pieces_count, probes, guards, texts] = counts.map(|count| count as u64);
-        let header = [MAGIC, code, pieces_count, probes, guards, texts, tick, 0];
+        let counts = [pieces.len(), self.probes.len(), guards.len(), self.values.len(), self.texts.len()];
+        let [pieces_count, probes, guards, values, texts] = counts.map(|count| count as u64);
+        let header = [MAGIC, code, pieces_count, probes, guards, values, texts, tick, 0];
         let words = header.iter().chain(&memories).chain(&others);
         let mut bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(self.values.iter().flat_map(|value| value.to_bytes()));
         bytes.extend_from_slice(&self.texts);
         pieces.iter().for_each(|(_, _, code)| bytes.extend_from_slice(code));
         bytes

@@ -1,7 +1,8 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
+use crate::values::{Fields, declared, given};
 use crate::{Request, Space, plan_jumps};
-use mote_functions::{Function, Object, Pattern, similar_names};
+use mote_functions::{Function, Object, Pattern, Values, similar_names};
 use mote_layout::functions::PROVIDER;
 use mote_symbol::{demangle, names};
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +21,8 @@ pub struct Choice {
     pub probes: usize,
     /// How many have none, by why.
     pub refused: BTreeMap<String, usize>,
+    /// How many have a probe, but not the values that were wanted: there is no debug information of them.
+    pub undeclared: usize,
 }
 
 /// Why there is no plan.
@@ -119,17 +122,22 @@ pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothi
     }
     let mut chosen = Vec::new();
     for object in &objects {
-        let is_meant = |function: &&Function| {
-            let mut patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
-            patterns.any(|pattern| object.is_meant(function, pattern))
-        };
-        chosen.extend(object.found.functions.iter().filter(is_meant).map(|function| (object, function)));
+        for function in &object.found.functions {
+            let patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
+            let meant: Vec<&Pattern> =
+                patterns.filter(|pattern| object.is_meant(function, pattern)).collect();
+            let values =
+                meant.iter().map(|pattern| &pattern.values).find(|values| **values != Values::Nothing);
+            if !meant.is_empty() {
+                chosen.push((object, function, values.unwrap_or(&Values::Nothing)));
+            }
+        }
     }
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let mut refuse =
         |why: &dyn fmt::Display, count: usize| *refused.entry(why.to_string()).or_default() += count;
     let all = chosen.len();
-    chosen.retain(|(object, function)| {
+    chosen.retain(|(object, function, _)| {
         let is_named = |name: &str| is_left_alone(names::plain(name));
         function.address != object.found.entry
             && !object.name().starts_with(UNWINDER)
@@ -139,26 +147,30 @@ pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothi
         refuse(&"they return in ways of their own", all - chosen.len());
     }
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
-    let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function)| code_of(object, function)).collect();
+    let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function, _)| code_of(object, function)).collect();
     let mut known = HashSet::new();
-    let requests: Vec<Request<'_>> = chosen
-        .iter()
-        .zip(&codes)
-        .map(|((object, function), code)| Request {
-            event: description(object, function, &mut known),
+    let mut undeclared = 0;
+    let mut requests: Vec<Request<'_>> = Vec::new();
+    for ((object, function, values), code) in chosen.iter().zip(&codes) {
+        let fields = fields_of(object, function, values);
+        undeclared += usize::from(fields.is_none());
+        let Fields { lines, values } = fields.unwrap_or_default();
+        requests.push(Request {
+            event: description(object, function, &lines, &mut known),
+            values,
             address: function.address.wrapping_add(object.shift),
             function,
             code,
             current: None,
-        })
-        .collect();
+        });
+    }
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
     let planned = plan_jumps(&requests, &mut space, tick);
     planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
     if planned.done.is_empty() {
         return Err(Nothing::AllRefused(said(&refused)));
     }
-    Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused })
+    Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused, undeclared })
 }
 
 /// `3 are too short, 2 ...`.
@@ -168,10 +180,15 @@ fn said(refused: &BTreeMap<String, usize>) -> String {
 }
 
 impl Choice {
-    /// What is to be said of those that have no probe; empty when all have one.
+    /// What is to be said of those that have no probe, or not the values that were wanted; empty when all have.
     #[must_use]
     pub fn refusals(&self) -> String {
-        said(&self.refused)
+        let refused = said(&self.refused);
+        let undeclared = match self.undeclared {
+            0 => String::new(),
+            count => format!("arguments and results of {count}: there is no debug information of them"),
+        };
+        [refused, undeclared].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -208,9 +225,18 @@ fn code_of(object: &Object, function: &Function) -> Vec<u8> {
     code
 }
 
+/// The fields of a function's event; `None` where values are wanted that are not known.
+fn fields_of(object: &Object, function: &Function, values: &Values) -> Option<Fields> {
+    match values {
+        Values::Nothing => Some(Fields::default()),
+        Values::Declared => Some(declared(function.name.as_deref(), &object.signature(function)?)),
+        Values::Given { arguments, result } => Some(given(arguments, *result)),
+    }
+}
+
 /// The description of a function's event. Two functions of one name are told apart by their files, and if that is not
 /// enough by their addresses.
-fn description(object: &Object, function: &Function, known: &mut HashSet<String>) -> String {
+fn description(object: &Object, function: &Function, fields: &str, known: &mut HashSet<String>) -> String {
     let bare = event_name(function);
     let mut name = bare.clone();
     if known.contains(&name) {
@@ -222,7 +248,7 @@ fn description(object: &Object, function: &Function, known: &mut HashSet<String>
     known.insert(name.clone());
     let (file, line) = object.place(function).unwrap_or_else(|| (object.name(), 0));
     let file: String = file.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    format!("mote1\n{PROVIDER}:{name}\n6 {file}:{line}\n\nduration u64\n")
+    format!("mote1\n{PROVIDER}:{name}\n6 {file}:{line}\n\n{fields}")
 }
 
 /// A function's name as an event's: without parameters and generic arguments.

@@ -20,7 +20,9 @@ mod arch;
 mod bytes;
 mod choose;
 mod memory;
+mod passed;
 mod space;
+mod values;
 
 pub use choose::{Choice, Nothing, choose};
 pub use space::Space;
@@ -28,13 +30,15 @@ pub use space::Space;
 use arch::{Candidate, Entry};
 use memory::{Memory, Pages};
 use mote_functions::{Function, Way};
-use mote_layout::functions::{Guard, JUMP_BYTES, Kind, Probe};
+use mote_layout::functions::{Guard, JUMP_BYTES, Kind, Probe, Value};
 
 /// A function that is to have a probe.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// The description of its event (`mote_layout::describe`), without a NUL.
     pub event: String,
+    /// What the event has, if that is more than a duration: as the description says, in its order.
+    pub values: Vec<Value>,
     /// Where it begins in the process.
     pub address: u64,
     /// What its file says of it.
@@ -262,6 +266,7 @@ impl Planner<'_> {
             target: placed.target,
             copy: body + arch::CALL_BYTES,
             text: self.parts.texts.len() as u32,
+            values: (self.parts.values.len() as u32, request.values.len() as u32),
             guards: guards.iter().fold(0, |bits, (distance, _)| bits | 1 << distance),
             kind,
             old: entry.old,
@@ -269,6 +274,7 @@ impl Planner<'_> {
         });
         self.parts.texts.extend_from_slice(request.event.as_bytes());
         self.parts.texts.push(0);
+        self.parts.values.extend_from_slice(&request.values);
     }
 }
 

@@ -98,7 +98,14 @@ fn requests(functions: &[(Function, Vec<u8>)]) -> Vec<Request<'_>> {
     let mut requests = Vec::new();
     for (function, code) in functions {
         let event = format!("mote1\n{:x}", function.address);
-        requests.push(Request { event, address: function.address, function, code, current: Some(code) });
+        requests.push(Request {
+            event,
+            values: Vec::new(),
+            address: function.address,
+            function,
+            code,
+            current: Some(code),
+        });
     }
     requests
 }
@@ -201,8 +208,14 @@ fn what_is_no_code_is_planned_or_refused() {
             [0, 5, 0x1000, 0x40_1000, 0x7fff_ffff_e000, 1 << 47, u64::MAX][random.below(7) as usize];
         let (len, room) = (random.below(40), [0, 3, 30, u64::MAX][random.below(4) as usize]);
         let function = Function { address, len, room, name: None, way, otherwise };
-        let request =
-            Request { event: String::new(), address, function: &function, code: &code, current: None };
+        let request = Request {
+            event: String::new(),
+            values: Vec::new(),
+            address,
+            function: &function,
+            code: &code,
+            current: None,
+        };
         let planned = mote_trampolines::plan(&[request.clone(), request], &mut space(&[]), 1 << 32);
         assert_eq!(planned.done.len() + planned.refused.len(), 2);
         assert!(planned.done.len() < 2, "both lie at one place");

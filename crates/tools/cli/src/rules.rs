@@ -135,7 +135,7 @@ impl FromArgMatches for Rules {
             let text = format!("{}\n", why.trim_start_matches("error: "));
             clap::Error::raw(clap::error::ErrorKind::ValueValidation, text)
         };
-        let groups = groups(matches);
+        let groups = groups(matches).map_err(wrong)?;
         let sides = Sides::of(&groups);
         groups.into_iter().try_for_each(|group| self.add(group, &sides)).map_err(wrong)?;
         if self.rules.is_empty() && self.objects.is_empty() {
@@ -147,7 +147,7 @@ impl FromArgMatches for Rules {
 }
 
 /// The flags in their order, each with the `-e` or `-k` before it.
-fn groups(matches: &ArgMatches) -> Vec<Group> {
+fn groups(matches: &ArgMatches) -> Result<Vec<Group>, String> {
     let mut flags = Vec::new();
     let mut collect = |name: &str, make: fn(String) -> Flag| {
         let places = matches.indices_of(name).into_iter().flatten();
@@ -168,7 +168,7 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
         match flag {
             Flag::Event(pattern) => groups.push(Group { patterns: vec![pattern], ..Group::default() }),
             Flag::Function(pattern) => {
-                groups.push(Group { patterns: events_of(&pattern), ..Group::default() });
+                groups.push(Group { patterns: events_of(&pattern)?, ..Group::default() });
             }
             Flag::Kernel(list) => groups.push(Group {
                 domain: Domain::Kernel,
@@ -184,17 +184,17 @@ fn groups(matches: &ArgMatches) -> Vec<Group> {
             other => last.actions.push(other),
         }
     }
-    groups
+    Ok(groups)
 }
 
 /// The events of the functions that a pattern means. Of generic functions and parameters they say nothing, and of their
 /// files only where there are several of one name.
-fn events_of(pattern: &str) -> Vec<String> {
-    let pattern = Pattern::new(pattern);
-    match pattern.name() {
+fn events_of(pattern: &str) -> Result<Vec<String>, String> {
+    let pattern = Pattern::new(pattern)?;
+    Ok(match pattern.name() {
         name if name.is_empty() || name.contains(['<', '(', ' ']) => vec![format!("{PROVIDER}:*")],
         name => vec![format!("{PROVIDER}:{name}"), format!("{PROVIDER}:{name}@*")],
-    }
+    })
 }
 
 /// What becomes of the events of functions that these patterns mean: calls of at least `min` nanoseconds are recorded.
@@ -202,12 +202,13 @@ fn events_of(pattern: &str) -> Vec<String> {
 /// # Errors
 /// For a person: a pattern is none.
 pub(crate) fn of_functions(patterns: &[String], min: Option<u64>) -> Result<Vec<Rule>, String> {
-    let events = patterns.iter().flat_map(|pattern| events_of(pattern));
+    let events: Result<Vec<Vec<String>>, String> =
+        patterns.iter().map(|pattern| events_of(pattern)).collect();
     let rule = |event: String| match min {
         Some(min) => Rule::filter(&event, &format!("duration >= {min}")).map_err(|why| why.render()),
         None => Ok(Rule::record(&event)),
     };
-    events.map(rule).collect()
+    events?.into_iter().flatten().map(rule).collect()
 }
 
 /// Which side a rule of `--on` is about, where its place does not say it.

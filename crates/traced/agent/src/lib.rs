@@ -131,7 +131,7 @@ pub use registry::{DynamicEvent, Function};
 pub use switches::{Switch, flip};
 pub use words::share;
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 use mote_layout::site::SiteRecord;
 
 /// Joins the sessions that the environment names, if it names any.
@@ -195,12 +195,13 @@ pub unsafe fn add_functions(functions: &'static [Function]) -> bool {
     session::add_functions(functions)
 }
 
-/// Whether one of the functions that were added begins at `address`.
+/// Whether the function at `address` was added before, and keeps its event: it has the same description, or is on. One
+/// with another description, which is off, is replaced: it is as if it had not been added.
 ///
 /// # Cost
-/// Linear in them.
-pub fn has_function(address: usize) -> bool {
-    registry::functions().any(|function| function.address == address)
+/// Linear in the functions that were added.
+pub fn keeps_function(address: usize, description: &CStr) -> bool {
+    session::keeps_function(address, description)
 }
 
 /// Tells the session of an event that has no site, and switches it on if the session wants it.

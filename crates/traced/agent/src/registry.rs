@@ -6,7 +6,8 @@
 
 use crate::event::Event;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use mote_layout::functions::VALUE_BYTES;
 use mote_layout::site::{Of, RECORD_BYTES, SiteAddresses, SiteRecord};
 use mote_patch::{Code, Edit, Place};
 
@@ -41,6 +42,10 @@ pub struct Function {
     pub address: usize,
     /// With what.
     pub place: Place,
+    /// What its event has besides its duration (`mote_layout::functions::Value`): for who records it.
+    pub values: &'static [[u8; VALUE_BYTES]],
+    /// Another description has taken its place.
+    pub is_replaced: AtomicBool,
 }
 
 /// Functions that were added together.
@@ -152,7 +157,8 @@ impl Range {
     /// The sites of events.
     pub(crate) fn sites(self) -> impl Iterator<Item = Site> + Clone {
         let functions = if let Range::Functions(functions) = self { functions } else { &[] };
-        self.all(Of::Event).map(Site::Carried).chain(functions.iter().map(Site::Function))
+        let functions = functions.iter().filter(|function| !function.is_replaced.load(Ordering::Relaxed));
+        self.all(Of::Event).map(Site::Carried).chain(functions.map(Site::Function))
     }
 
     /// The sites of switches.
@@ -201,8 +207,20 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
     Some(Range::Functions(functions))
 }
 
+/// Whether the function at `address` keeps what was added before: the same description, or one whose event is on. If
+/// not, it is replaced from now on.
+pub(crate) fn keeps_function(address: usize, description: &CStr) -> bool {
+    let mut there = functions()
+        .filter(|function| function.address == address && !function.is_replaced.load(Ordering::Relaxed));
+    there.any(|function| {
+        let keeps = function.event.is_on() || function.description == description;
+        function.is_replaced.store(!keeps, Ordering::Relaxed);
+        keeps
+    })
+}
+
 /// The functions that were added.
-pub(crate) fn functions() -> impl Iterator<Item = &'static Function> {
+fn functions() -> impl Iterator<Item = &'static Function> {
     objects().flat_map(|range| if let Range::Functions(functions) = range { functions } else { &[] })
 }
 

@@ -10,6 +10,7 @@
 //! memory.
 
 use crate::channel::{self, Channel};
+use core::ffi::CStr;
 
 use crate::environment::Place;
 use crate::event_ids::EventIds;
@@ -439,6 +440,12 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> bool {
     announce(&mut guard, range);
     drop(guard);
     range.is_some()
+}
+
+/// As [`registry::keeps_function`].
+pub(crate) fn keeps_function(address: usize, description: &CStr) -> bool {
+    let _held = hold::control();
+    registry::keeps_function(address, description)
 }
 
 fn announce(control: &mut Control, range: Option<Range>) {

@@ -18,6 +18,7 @@
 //! | `load` | from a plan to memory, guards and events |
 //! | `stack` | the calls under way: a slot for each, whose stub it returns to |
 //! | `calls` | what becomes of a call that begins or ends |
+//! | `values` | what an event has besides its duration: arguments and the result |
 //! | `unwinding` | tells unwinders the way through a stub |
 //!
 //! # Obligations
@@ -50,5 +51,6 @@ mod calls;
 mod load;
 mod stack;
 mod unwinding;
+mod values;
 
 pub use load::load;

@@ -2,6 +2,7 @@
 
 use crate::{arch, calls, stack, unwinding};
 use core::ffi::CStr;
+use core::sync::atomic::AtomicBool;
 use mote_agent::Function;
 use mote_layout::functions::{CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT};
 use mote_patch::{Lasting, Place, add_lasting};
@@ -64,6 +65,9 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     }
     // Before anything refers to it.
     let records = Mapping::private(plan.probe_count() * size_of::<Function>())?;
+    if plan.probes().any(|probe| probe.values.1 > 0) && !stack::reserve_values() {
+        return Err(Errno(libc::ENOMEM));
+    }
     let loaded = Mapping::private(size_of::<Loaded>())?;
     let count = map_all(&plan, records.base().cast())?;
     let loaded = loaded.leak().cast::<Loaded>();
@@ -119,7 +123,7 @@ fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
         |memory: Memory| memory.address.checked_add(RECORD_AT).is_some_and(|first| first <= probe.body);
     let lies_there = plan.memory_at(probe.body).is_some_and(holds);
     // A breakpoint that stays would kill a thread that comes by with SIGTRAP blocked.
-    probe.kind == Kind::Jump && plan.text(probe).is_some() && lies_there
+    probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.values(probe).is_some() && lies_there
 }
 
 /// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had; returns
@@ -132,10 +136,15 @@ fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
         }
     }
     let mut count = 0;
-    for probe in plan.probes().filter(|probe| !mote_agent::has_function(probe.address as usize)) {
+    for probe in plan.probes() {
+        let description = plan.text(&probe).and_then(|text| CStr::from_bytes_with_nul(text).ok());
+        let description = description.unwrap_or(c"");
+        if mote_agent::keeps_function(probe.address as usize, description) {
+            continue;
+        }
         let record = records.wrapping_add(count);
         count += 1;
-        let description = plan.text(&probe).and_then(|text| CStr::from_bytes_with_nul(text).ok());
+        let values = plan.values(&probe).unwrap_or_default();
         let place = Place {
             off: probe.old,
             on: probe.new,
@@ -145,17 +154,20 @@ fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
         };
         let function = Function {
             event: probe::Event::new(),
-            description: description.unwrap_or(c""),
+            description,
             address: probe.address as usize,
             place,
+            values,
+            is_replaced: AtomicBool::new(false),
         };
         // SAFETY: the caller's memory has room for as many as there are probes.
         unsafe { record.write(function) };
         let cell = |before: u64| (probe.body - before) as *mut u64;
         // SAFETY: `is_sound`: in memory that was mapped just now, and is writable.
         unsafe { cell(RECORD_AT).write_unaligned(record.expose_provenance() as u64) };
+        let entry = if values.is_empty() { arch::entry() } else { arch::entry_with_values() };
         // SAFETY: as above.
-        unsafe { cell(CODE_AT).write_unaligned(arch::entry() as u64) };
+        unsafe { cell(CODE_AT).write_unaligned(entry as u64) };
     }
     let mut sealed = Ok(());
     for memory in plan.memories() {

@@ -26,11 +26,13 @@
 //! A context on another stack has its own there still.
 
 use crate::arch;
+use crate::values::Packed;
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mote_agent::Function;
 use mote_sync::{define_word, load_word, store_word};
+use mote_sys::mem::{PAGE_BYTES, read_own};
 use mote_sys::raw::syscall;
 use mote_sys::{process, thread};
 
@@ -68,6 +70,7 @@ pub(crate) struct Slot {
 }
 
 const _: () = assert!(size_of::<Slot>() == 2 * STUB && SLOTS * STUB <= SLOTS_AT);
+const _: () = assert!(VALUES.is_multiple_of(PAGE_BYTES));
 
 /// Slot 0 of a region.
 #[repr(C)]
@@ -112,6 +115,53 @@ pub(crate) fn reserve() -> Option<(usize, usize)> {
         }
     }
     None
+}
+
+/// Bytes of a region's values.
+const VALUES: usize = SLOTS * size_of::<Packed>();
+
+/// Where the area of values begins, which is as many times as large as the area of slots; 0 before there is one.
+static VALUES_AT: AtomicUsize = AtomicUsize::new(0);
+/// Which regions' values can be written to.
+static HAS_VALUES: [AtomicBool; REGIONS] = [const { AtomicBool::new(false) }; REGIONS];
+
+/// Reserves address space for the values of all calls, once; false when there is none. After [`reserve`].
+pub(crate) fn reserve_values() -> bool {
+    if VALUES_AT.load(Ordering::Acquire) != 0 {
+        return true;
+    }
+    let bytes = AREA_BYTES.load(Ordering::Relaxed) / REGION * VALUES;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let arguments = [0, bytes, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
+    // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
+    let Ok(at) = (unsafe { syscall(libc::SYS_mmap, arguments) }) else { return false };
+    VALUES_AT.store(at, Ordering::Release);
+    true
+}
+
+/// The values of a slot's call; `None` when there is no memory.
+///
+/// A system call only for a region's first.
+pub(crate) fn values_of(slot: usize) -> Option<&'static mut Packed> {
+    let area = VALUES_AT.load(Ordering::Acquire);
+    let at = slot % REGION;
+    let region = (slot - at).checked_sub(AREA_AT.load(Ordering::Relaxed))? / REGION;
+    let has_values = HAS_VALUES.get(region)?;
+    let values = area + region * VALUES;
+    if area == 0 {
+        return None;
+    }
+    if !has_values.load(Ordering::Relaxed) {
+        let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        // SAFETY: of the area, which is ours, and of the thread's own region.
+        unsafe { syscall(libc::SYS_mprotect, [values, VALUES, writable, 0, 0, 0]) }.ok()?;
+        has_values.store(true, Ordering::Relaxed);
+    }
+    let number = at.checked_sub(SLOTS_AT)? / size_of::<Slot>();
+    let packed: *mut Packed = core::ptr::with_exposed_provenance_mut(values + number * size_of::<Packed>());
+    // SAFETY: `area-stays`: memory that is mapped for good, of a slot that only its thread touches, while it works on
+    // its calls; any bytes are a value of this type.
+    Some(unsafe { &mut *packed })
 }
 
 /// The stub that leads to a slot.
@@ -167,7 +217,7 @@ impl Calls {
 
     /// Gives up calls that have not returned and never will, from the last one on, up to one that is under way or to
     /// the slot `until`: `place` is where on the stack something is that is outside of them. `ended` is told of each.
-    pub(crate) fn give_up(&mut self, place: usize, until: usize, mut ended: impl FnMut(&Slot)) {
+    pub(crate) fn give_up(&mut self, place: usize, until: usize, mut ended: impl FnMut(usize, &Slot)) {
         while let at @ 1.. = self.top.saturating_sub(size_of::<Slot>()) {
             if at == until {
                 return;
@@ -196,7 +246,7 @@ impl Calls {
             set(at, NOT_FILLED);
             self.top = at;
             if slot.function != HOLE {
-                ended(&slot);
+                ended(at, &slot);
             }
         }
     }
@@ -351,11 +401,7 @@ fn read(slot: usize) -> Slot {
 
 /// What stands on a stack, which may be gone.
 fn word_at(place: usize) -> Option<usize> {
-    let mut word = 0_usize;
-    let into = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
-    let from = libc::iovec { iov_base: place as *mut _, iov_len: size_of::<usize>() };
-    let arguments = [process::pid() as usize, &raw const into as usize, 1, &raw const from as usize, 1, 0];
-    // SAFETY: the kernel writes one word, or fails.
-    let read = unsafe { syscall(libc::SYS_process_vm_readv, arguments) };
-    (read == Ok(size_of::<usize>())).then_some(word)
+    let mut word = [0; size_of::<usize>()];
+    let read = read_own([(place, word.len())], &mut word);
+    (read == word.len()).then(|| usize::from_ne_bytes(word))
 }

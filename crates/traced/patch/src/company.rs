@@ -7,7 +7,7 @@
 use crate::arch::SYS_IO_PGETEVENTS;
 use crate::maps::hex;
 use core::ops::ControlFlow;
-use mote_sys::raw::syscall;
+use mote_sys::mem::read_own;
 use mote_sys::tasks::{self, Task};
 use mote_sys::{Result, fd, process, signal};
 
@@ -97,15 +97,9 @@ fn waits_with_other_mask(call: &[u8]) -> bool {
 
 /// The signal set at `addr` of another thread's stack, which may vanish: read in a way that cannot fault.
 fn waited_for(addr: usize) -> Option<u64> {
-    let mut set = 0u64;
-    let to = libc::iovec { iov_base: (&raw mut set).cast(), iov_len: size_of::<u64>() };
-    let from = libc::iovec { iov_base: addr as *mut _, iov_len: size_of::<u64>() };
-    let pid = process::pid() as usize;
-    // SAFETY: the kernel writes 8 bytes to `set`, and returns EFAULT when `addr` cannot be read.
-    let done = unsafe {
-        syscall(libc::SYS_process_vm_readv, [pid, &raw const to as usize, 1, &raw const from as usize, 1, 0])
-    };
-    (done == Ok(size_of::<u64>())).then_some(set)
+    let mut set = [0; size_of::<u64>()];
+    let read = read_own([(addr, set.len())], &mut set);
+    (read == set.len()).then(|| u64::from_ne_bytes(set))
 }
 
 /// The word behind `name` at the start of a line.

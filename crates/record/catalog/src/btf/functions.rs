@@ -9,7 +9,7 @@ use mote_btf::kind::{
     VOLATILE,
 };
 use mote_btf::{BOOL, DEPTH_MAX, SIGNED, Type};
-use mote_symbol::functions::{Kind, Parameter, Signature};
+use mote_symbol::functions::{Convention, Kind, Parameter, Place, Signature};
 
 /// What a function takes and returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,11 +36,12 @@ impl Btf {
         let parameters = parts.into_iter().map(|[name, id]| Parameter {
             name: String::from_utf8_lossy(self.types.text(name)).into_owned(),
             kind: self.kind_of(id),
+            place: Place::ByConvention,
         });
         let signature = Signature {
             parameters: parameters.collect(),
             result: self.types.plain(proto.size).map(|_| self.kind_of(proto.size)),
-            is_c_like: true,
+            convention: Convention::C,
         };
         Some(Prototype { signature, is_variadic })
     }
@@ -50,9 +51,9 @@ impl Btf {
         match ty.kind {
             INT => self.integer(ty),
             PTR if self.is_text(ty) => Kind::Text,
-            PTR => Kind::Pointer,
+            PTR => Kind::Pointer(None),
             ENUM | ENUM64 => self.enumeration(ty),
-            FLOAT => Kind::Float,
+            FLOAT => Kind::Float { bytes: u8::try_from(ty.size).unwrap_or(0) },
             STRUCT | UNION => self.aggregate(ty),
             _ => Kind::Unknown,
         }
@@ -121,7 +122,7 @@ impl Btf {
                 _ => break,
             }
         }
-        Kind::Aggregate { bytes: u64::from(ty.size) }
+        Kind::opaque(u64::from(ty.size))
     }
 }
 
@@ -182,13 +183,15 @@ mod tests {
         let f = read.prototype(12).expect("a function");
         let int = Kind::Integer { bytes: 4, signed: true };
         let how = Kind::Enumeration { bytes: 4, signed: true, labels: vec![("A".to_owned(), -1)] };
-        let kinds = [("path", Kind::Text), ("id", int), ("how", how), ("", Kind::Pointer)];
-        let expected: Vec<Parameter> =
-            kinds.into_iter().map(|(name, kind)| Parameter { name: name.to_owned(), kind }).collect();
+        let kinds = [("path", Kind::Text), ("id", int), ("how", how), ("", Kind::Pointer(None))];
+        let expected: Vec<Parameter> = kinds
+            .into_iter()
+            .map(|(name, kind)| Parameter { name: name.to_owned(), kind, place: Place::ByConvention })
+            .collect();
         assert_eq!(f.signature.parameters, expected);
         assert_eq!((f.signature.result, f.is_variadic), (Some(Kind::Bool), false));
         let g = read.prototype(13).expect("a function");
-        assert_eq!(g.signature.parameters[0].kind, Kind::Aggregate { bytes: 16 });
+        assert_eq!(g.signature.parameters[0].kind, Kind::opaque(16));
         assert_eq!((g.signature.parameters.len(), g.signature.result, g.is_variadic), (1, None, true));
         assert_eq!((read.prototype(1), read.prototype(99)), (None, None));
     }

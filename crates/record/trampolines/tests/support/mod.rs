@@ -53,6 +53,7 @@ impl File {
         let mut requests = Vec::new();
         for function in self.functions.iter().filter(|function| passes(function)) {
             requests.push(Request {
+                values: Vec::new(),
                 event: format!("mote1\nf:{:x}", function.address),
                 address: function.address.wrapping_add(bias),
                 function,

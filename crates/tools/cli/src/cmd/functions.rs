@@ -9,6 +9,7 @@ use crate::out::Place;
 use choice::ChoiceArgs;
 use clap::ValueEnum;
 use mote_analysis::{Calls, run as feed};
+use mote_functions::{DECLARED, Pattern, Values};
 use mote_timeline::{Range, Trace};
 use record::RecordArgs;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,9 @@ Examples:
   mote functions 'parse_*' --min 1ms -- ./app   of a command; short calls are dropped in the process
   mote functions 'libc.so.6:malloc' -- ./app    of one library
   mote functions '@src/db.c' -- ./app           of one source file
+  mote functions -a 'db::*' --graph -- ./app    with arguments and results, as the debug information has them
+  mote functions 'open(path: str, flags: x32) -> i32' --graph -- ./app
+                                                without debug information
   mote functions -i trace                       all functions, the most time first
   mote functions -i trace 'http_*' --sort self  some of them, as if no others had been recorded
   mote functions -i trace --graph --min 1ms     each call that took at least 1 ms, with those in it
@@ -50,6 +54,12 @@ when 256 MiB are full.
 PATTERN: the name of a function with * (any text) and ? (any character), with parameters and generic arguments or
 without; FILE:NAME, of one program or library; @SOURCE, of one source file.
 
+Behind it may stand which arguments and results the events are to have as fields: (..), those of the debug information,
+or a list, with names and types (i8 to i64, u8 to u64, x8 to x64, f32, f64, bool, ptr, str; _ is an argument that is
+not wanted): 'open(path: str, flags: x32) -> i32'. The result is the field `retval`; `end` is `unwound` where an
+exception has ended the call. Texts are up to 200 characters. Of structures, and of what pointers lead to, there are
+the first members: of `r`, `r_id`.
+
 What cannot have a probe is counted and said with its reason: functions that return in ways of their own (setjmp,
 vfork), and those with too little room at their begin. Programs need glibc 2.34 or newer; Go programs and static ones
 are refused.
@@ -67,6 +77,9 @@ pub(crate) struct Args {
     /// Record these functions; with -i show only these, as if no others had been recorded
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
+    /// Record arguments and results, too: of each PATTERN that does not say which
+    #[arg(short, long, conflicts_with = "input")]
+    arguments: bool,
     /// Show this recording
     #[arg(short, long, value_name = "DIR")]
     input: Option<PathBuf>,
@@ -111,12 +124,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.input {
         // Which functions are recorded was said by the patterns already.
         None => {
-            let recorded = record::record(&args.record, &args.patterns, args.choice.min())?;
+            let patterns = with_values(args)?;
+            let recorded = record::record(&args.record, &patterns, args.choice.min())?;
             let shown = shown(args, &recorded.directory, &[], args.record.place())?;
             Ok(record::status(&recorded).unwrap_or(shown))
         }
         Some(dir) => shown(args, dir, &args.patterns, Place::Output),
     }
+}
+
+/// The patterns, with the values that are wanted.
+fn with_values(args: &Args) -> anyhow::Result<Vec<String>> {
+    let with_values = |text: &String| {
+        let pattern = Pattern::new(text).map_err(anyhow::Error::msg)?;
+        Ok(match pattern.values {
+            Values::Nothing if args.arguments => format!("{text}{DECLARED}"),
+            _ => text.clone(),
+        })
+    };
+    args.patterns.iter().map(with_values).collect()
 }
 
 /// Shows those of a recording that fit one of the patterns, or all.

@@ -3,6 +3,8 @@
 //! | item | what a processor's folder gives |
 //! |---|---|
 //! | `entry` | the code that bodies call: it notes the call in a slot, and has it return to the slot's stub |
+//! | `entry_with_values` | the same for functions with values: it always asks `calls::begin` |
+//! | `Kept` | the registers that a function has got, or returns; `General`, `Vectors`: as the code hands them over |
 //! | `stub`, `first_stub` | the code of a stub, and what stands in the place of the first one |
 //! | `frames`, `FRAMES_BYTES` | the description of all stubs for unwinders |
 //! | `can_keep_registers` | whether the processor has what it takes to put all registers back |
@@ -11,7 +13,10 @@
 mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{FRAMES_BYTES, can_keep_registers, entry, first_stub, frames, stub};
+pub(crate) use x86_64::{
+    FRAMES_BYTES, General, Kept, Vectors, can_keep_registers, entry, entry_with_values, first_stub, frames,
+    stub,
+};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

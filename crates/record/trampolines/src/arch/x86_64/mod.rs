@@ -1,9 +1,11 @@
 //! x86-64.
 
+mod convention;
 mod copy;
 mod entry;
 mod reach;
 
+pub(crate) use convention::{Arguments, declared, result};
 pub(crate) use entry::{Candidate, Entry};
 pub(crate) use reach::Reach;
 

@@ -30,7 +30,7 @@ fn globs(patterns: &[String]) -> anyhow::Result<Vec<Glob>> {
             !text.starts_with('@'),
             "a recording does not have the source files of functions; give a name for {text}"
         );
-        Ok(Glob::new(Pattern::new(text).name()))
+        Ok(Glob::new(Pattern::new(text).map_err(anyhow::Error::msg)?.name()))
     };
     patterns.iter().map(glob).collect()
 }

@@ -23,7 +23,9 @@ pub(super) fn run(
         Target::File(path) => vec![Object::of_file(&path)?],
         Target::Process(pid) => of_process(pid)?,
     };
-    let patterns: Vec<Pattern> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
+    let patterns: Result<Vec<Pattern>, String> =
+        patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
+    let patterns = patterns.map_err(anyhow::Error::msg)?;
     let kept: Vec<Vec<Function>> = objects.iter().map(|object| object.meant(&patterns)).collect();
     if kept.iter().all(Vec::is_empty) {
         match patterns.first() {

@@ -21,12 +21,18 @@ const CALL: u64 = 6;
 
 unsafe extern "C" {
     fn mote_function_entry();
+    fn mote_function_entry_with_values();
     fn mote_function_return();
 }
 
 /// The code that bodies call.
 pub(crate) fn entry() -> usize {
     mote_function_entry as *const () as usize
+}
+
+/// The code that bodies of functions with values call.
+pub(crate) fn entry_with_values() -> usize {
+    mote_function_entry_with_values as *const () as usize
 }
 
 /// The code of the stub `number`: it puts its own address into `rax`, which lies where the return address was, and goes
@@ -53,7 +59,8 @@ pub(crate) fn can_keep_registers() -> bool {
 // On the stack at entry: where the body goes on, and the call's return address, whose place the call is known by.
 global_asm!(
     ".pushsection .text.mote_function,\"ax\",@progbits",
-    // Calls a function with all that it may change kept: `rax` has its result. Other registers are pushed here.
+    // Calls a function with all that it may change kept: `rax` has its result. Other registers are pushed here; where
+    // they lie, and those of vectors, are its third and fourth arguments (`kept`).
     ".macro mote_call_with_all_kept function",
     "push rsi",
     "push rdi",
@@ -71,6 +78,8 @@ global_asm!(
     "mov eax, {xsaved}",
     "xor edx, edx",
     "xsave64 [rsp]",
+    "mov rdx, rbx",
+    "mov rcx, rsp",
     "call \\function",
     "mov rcx, rax",
     "mov eax, {xsaved}",
@@ -170,6 +179,20 @@ global_asm!(
     "jnz 2b",
     "jmp 4b",
     ".size mote_function_entry, . - mote_function_entry",
+    ".balign 16",
+    // For this library's other parts, and for nobody else.
+    ".globl mote_function_entry_with_values",
+    ".hidden mote_function_entry_with_values",
+    ".type mote_function_entry_with_values,@function",
+    "mote_function_entry_with_values:",
+    "push rcx",
+    "push rdx",
+    "push rax",
+    "lahf",
+    "seto al",
+    "push rax",
+    "jmp 3b",
+    ".size mote_function_entry_with_values, . - mote_function_entry_with_values",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
     ".balign 64",
     // For this library's other parts, and for nobody else.

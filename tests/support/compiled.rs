@@ -1,0 +1,96 @@
+//! Programs that know nothing of mote: compiled for a test.
+
+use super::wait_for;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// Builds a program of `tests/programs/c`, or of `tests/programs/rust`.
+pub(crate) fn compile(keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    if name.ends_with(".rs") {
+        let program = keep.path().join(format!("{}{}", name.replace('.', "_"), words.concat()));
+        let built = Command::new("rustc")
+            .args(words)
+            .arg("-o")
+            .arg(&program)
+            .arg(programs.join("rust").join(name))
+            .output();
+        let built = built.expect("a compiler");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        return program;
+    }
+    let source = programs.join("c").join(name);
+    let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
+    let program = keep.path().join(format!("{}{}", name.replace('.', "_"), words.concat()));
+    let built =
+        Command::new(compiler).args(words).arg("-o").arg(&program).arg(source).arg("-pthread").output();
+    let built = built.expect("a compiler");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    program
+}
+
+/// A program that calls the same functions again and again.
+pub(crate) struct Steady {
+    child: Child,
+    out: PathBuf,
+}
+
+impl Steady {
+    pub(crate) fn start(keep: &TempDir, words: &[&str]) -> Steady {
+        let program = compile(keep, "steady.c", &["-O2"]);
+        let out = keep.path().join("rounds");
+        let file = fs::File::create(&out).expect("a file");
+        let child = Command::new(program).args(words).stdout(file).stdin(Stdio::null()).spawn();
+        let steady = Steady { child: child.expect("it starts"), out };
+        steady.goes_on();
+        steady
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn rounds(&self) -> usize {
+        fs::read_to_string(&self.out).expect("rounds").lines().count()
+    }
+
+    /// Waits until it has done some more.
+    pub(crate) fn goes_on(&self) {
+        let before = self.rounds();
+        wait_for("more rounds", || (self.rounds() > before + 5).then_some(()));
+    }
+
+    /// Files whose code in the process is not what is in them.
+    pub(crate) fn changed_text(&self) -> Vec<String> {
+        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
+        let mut changed = Vec::new();
+        for line in maps.lines() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let [range, protection, offset, _, _, path, ..] = words[..] else { continue };
+            if !protection.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
+                continue;
+            }
+            let number = |digits| u64::from_str_radix(digits, 16).expect("an address");
+            let (start, end) = range.split_once('-').expect("a range");
+            let mut here = vec![0; (number(end) - number(start)) as usize];
+            memory.read_exact_at(&mut here, number(start)).expect("code");
+            let file = fs::read(path).expect("a file");
+            let there = &file[number(offset) as usize..];
+            if here.iter().zip(there).any(|(here, there)| here != there) {
+                changed.push(path.to_owned());
+            }
+        }
+        changed
+    }
+}
+
+impl Drop for Steady {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
