@@ -36,6 +36,7 @@ mod machines_differ;
 mod nothing_aborts;
 mod off_costs_nothing;
 mod processes_are_joined_safely;
+mod profiles_say_where_time_goes;
 mod programs_use_it_themselves;
 mod real_servers_are_understood;
 mod recordings_are_private;

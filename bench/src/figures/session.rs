@@ -119,6 +119,7 @@ impl Lab {
             duration: None,
             clock: None,
             kernel,
+            profile: None,
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),

@@ -1,4 +1,4 @@
-//! perf_event_open(2), as far as programs are attached to its events.
+//! perf_event_open(2), as far as programs are attached to its events, and threads are sampled.
 
 use crate::Result;
 use crate::fd::Fd;
@@ -109,11 +109,127 @@ pub fn kprobe(probe: &Kprobe<'_>) -> Result<Fd> {
     open(&attribute, None)
 }
 
+/// `PERF_TYPE_HARDWARE`, `PERF_TYPE_SOFTWARE`.
+const HARDWARE: u32 = 0;
+const SOFTWARE: u32 = 1;
+/// `PERF_COUNT_HW_CPU_CYCLES`, `PERF_COUNT_SW_CPU_CLOCK`.
+const CPU_CYCLES: u64 = 0;
+const CPU_CLOCK: u64 = 0;
+/// `PERF_SAMPLE_TID`, `PERF_SAMPLE_TIME`, `PERF_SAMPLE_CALLCHAIN`, `PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`.
+const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 5;
+const SAMPLED_STACK: u64 = 1 << 12 | 1 << 13;
+/// inherit, mmap, comm, freq, task, sample_id_all, mmap2, comm_exec, use_clockid, build_id
+const SAMPLING: u64 =
+    1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25 | 1 << 34;
+/// exclude_kernel and exclude_hv; enable_on_exec; exclude_callchain_user.
+const WITHOUT_KERNEL: u64 = 1 << 5 | 1 << 6;
+const ENABLE_ON_EXEC: u64 = 1 << 12;
+const WITHOUT_USER_CHAIN: u64 = 1 << 22;
+/// `PERF_FORMAT_LOST`
+const FORMAT_LOST: u64 = 1 << 4;
+/// `PERF_EVENT_IOC_ENABLE`, `PERF_EVENT_IOC_DISABLE`, `PERF_EVENT_IOC_SET_OUTPUT`.
+const ENABLE: usize = 0x2400;
+const DISABLE: usize = 0x2401;
+const SET_OUTPUT: usize = 0x2405;
+
+/// How threads are sampled. Records have, behind their header: process and thread, the time by `CLOCK_MONOTONIC`, the
+/// call chain; where the stack is copied the registers that unwinding needs, and the copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// By cycles of the processor, where it counts them; else by the time on a CPU.
+    pub cycles: bool,
+    /// Samples in a second of that.
+    pub frequency: u64,
+    /// Also in the kernel.
+    pub kernel: bool,
+    /// Bytes that are copied of the process's stack, a multiple of 8; 0: its call chain is followed by frame pointers.
+    pub stack: u32,
+    /// From the moment on when the thread, or one that it starts, runs another program.
+    pub on_exec: bool,
+    /// [`lost`] can tell how many records there was no room for (Linux 6.0).
+    pub counts_lost: bool,
+}
+
+/// Opens an event that samples a thread, and those that it starts from now on, on one CPU. 0: the calling thread; -1:
+/// all threads. It is off.
+///
+/// # Errors
+/// `ENOENT` where there are no such cycles; `ENODEV`: there is no such CPU; `ESRCH`: there is no such thread; `EACCES`,
+/// `EPERM` without `CAP_PERFMON`, where `kernel.perf_event_paranoid` asks for it; `EMFILE`; `EINVAL` before Linux 5.12, and where
+/// records are counted before 6.0.
+pub fn sample(how: &Sampling, thread: i32, cpu: u32) -> Result<Fd> {
+    let flag = |on: bool, flag: u64| if on { flag } else { 0 };
+    let has_stack = how.stack > 0;
+    let attribute = Attribute {
+        kind: if how.cycles { HARDWARE } else { SOFTWARE },
+        config: if how.cycles { CPU_CYCLES } else { CPU_CLOCK },
+        sample_period: how.frequency,
+        sample_type: SAMPLED | flag(has_stack, SAMPLED_STACK),
+        flags: DISABLED
+            | SAMPLING
+            | flag(!how.kernel, WITHOUT_KERNEL)
+            | flag(how.on_exec, ENABLE_ON_EXEC)
+            | flag(has_stack, WITHOUT_USER_CHAIN),
+        read_format: flag(how.counts_lost, FORMAT_LOST),
+        registers_user: flag(has_stack, crate::arch::SAMPLED_REGISTERS),
+        stack_user: how.stack,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attribute::default()
+    };
+    open_at(&attribute, thread as isize, cpu as isize)
+}
+
+/// How many records of an event, and of those that threads have inherited of it, there was no room for since it was
+/// opened; where it [counts them](Sampling::counts_lost).
+///
+/// # Errors
+/// As read(2).
+pub fn lost(event: &Fd) -> Result<u64> {
+    let mut words = [0u64; 2];
+    let arguments = [event.raw() as usize, words.as_mut_ptr() as usize, size_of_val(&words), 0, 0, 0];
+    // SAFETY: the kernel writes to `words`, as many bytes as there are at most.
+    unsafe { syscall(libc::SYS_read, arguments) }?;
+    Ok(words[1])
+}
+
+/// Switches an event on.
+///
+/// # Errors
+/// As ioctl(2).
+pub fn enable(event: &Fd) -> Result<()> {
+    control(event, ENABLE, 0)
+}
+
+/// Switches an event off.
+///
+/// # Errors
+/// As ioctl(2).
+pub fn disable(event: &Fd) -> Result<()> {
+    control(event, DISABLE, 0)
+}
+
+/// Sends the records of an event to the memory of another one of the same CPU.
+///
+/// # Errors
+/// As ioctl(2).
+pub fn send_to(event: &Fd, other: &Fd) -> Result<()> {
+    control(event, SET_OUTPUT, other.raw() as usize)
+}
+
+fn control(event: &Fd, what: usize, argument: usize) -> Result<()> {
+    // SAFETY: these requests touch no memory of ours.
+    unsafe { syscall(libc::SYS_ioctl, [event.raw() as usize, what, argument, 0, 0, 0]) }.map(drop)
+}
+
 /// On CPU 0 for all processes, or for one on all CPUs.
 fn open(attribute: &Attribute, process: Option<u32>) -> Result<Fd> {
+    let (pid, cpu) = process.map_or((-1, 0), |pid| (pid as isize, -1isize));
+    open_at(attribute, pid, cpu)
+}
+
+fn open_at(attribute: &Attribute, pid: isize, cpu: isize) -> Result<Fd> {
     let size = size_of::<Attribute>() as u32;
     let attribute = Attribute { size, ..*attribute };
-    let (pid, cpu) = process.map_or((-1, 0), |pid| (pid as isize, -1isize));
     let at = &raw const attribute as usize;
     let arguments = [at, pid as usize, cpu as usize, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
     // SAFETY: the kernel reads the attribute and, for a probe, the path or name, which outlive the call, and writes

@@ -76,6 +76,9 @@ pub enum Error {
     /// No kernel events can be recorded.
     #[error("cannot record kernel events: {0}")]
     Kernel(String),
+    /// Threads cannot be sampled.
+    #[error("cannot sample: {0}")]
+    Profile(#[from] mote_sampler::Error),
     /// The metadata cannot be expressed in the format asked for.
     #[error("cannot write the metadata: {0}")]
     Metadata(#[from] mote_ctf::write::WriteError),

@@ -10,7 +10,6 @@
 //! | `slow_stream`, `slow_calls` | slow system calls, as a stream |
 //! | `names` | the names of threads that events are of |
 //! | `processes`, `symbols` | their processes, and what names of addresses need |
-//! | `records` | a stream of records that the recorder makes itself |
 //! | `offset` | how far both traces' clocks are apart, measured |
 //! | `end` | which events there were none of, what the trace came to |
 
@@ -19,15 +18,14 @@ mod choose;
 mod dumped;
 mod end;
 mod listening;
-mod make;
-mod mapped;
-mod names;
+pub(crate) mod make;
+pub(crate) mod mapped;
+pub(crate) mod names;
 mod offset;
 mod processes;
-mod records;
 mod slow_calls;
 mod slow_stream;
-mod symbols;
+pub(crate) mod symbols;
 
 pub(crate) use change::Change;
 pub use end::KernelRecorded;
@@ -35,6 +33,7 @@ pub(crate) use make::{DIRECTORY, Made, make};
 
 use crate::consumer::totals::{Context, Totals};
 use crate::options::KernelOptions;
+use crate::output::records::now;
 use crate::samples::Samples;
 use crate::trace::Trace;
 use choose::Wanting;
@@ -47,7 +46,6 @@ use mote_session::events::Events;
 use mote_words::counted;
 use names::Names;
 use processes::Processes;
-use records::now;
 pub(crate) use slow_calls::Looked;
 use slow_stream::SlowCalls;
 

@@ -13,6 +13,7 @@
 //! | `consumer` | the thread that empties the rings: trace, channel, ring, data stream |
 //! | `output` | directories, files, sinks: the only place that writes files; whose the recording is |
 //! | `kernel` | the kernel's side: its events, its trace |
+//! | `profile` | samples of threads: their trace, and the thread that writes it |
 //! | `functions` | probes in functions of programs: which, and how they come into the process |
 //! | `area`, `cooperation` | memory that processes share with the recorder, and with the kernel's programs |
 //! | `trace` | one CTF trace of the recording, as the loop sees it: metadata and journal |
@@ -32,6 +33,7 @@ mod objects;
 pub mod options;
 mod output;
 mod process;
+mod profile;
 mod recorder;
 mod recording;
 mod registration;
@@ -46,7 +48,7 @@ pub use error::Error;
 pub use functions::HOLD;
 pub use kernel::KernelRecorded;
 pub use mote_slow::{CallFigures, Latencies, OpenCall};
-pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options};
+pub use options::{Buffers, Ctf, KernelOptions, LatencyOptions, Options, ProfileOptions};
 pub use output::metadata;
 pub use recording::{Recording, record, wait};
 pub use watch::{Progress, Recorded, Watch};

@@ -48,6 +48,8 @@ pub struct Options {
     pub functions: Vec<String>,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,
+    /// Whether threads are sampled, and how.
+    pub profile: Option<ProfileOptions>,
     /// Who is to have the recording; `None` for whoever has called sudo, if all of it is theirs, or else for who
     /// records.
     pub owner: Option<User>,
@@ -75,6 +77,17 @@ impl Options {
         let is_latency = kernel.is_some_and(|kernel| kernel.latency.is_some());
         !is_latency && self.objects.is_empty() && rules.clone().any(Rule::yields) && !rules.any(Rule::writes)
     }
+}
+
+/// How threads are sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// Samples in a second.
+    pub frequency: u64,
+    /// Bytes that are copied of a thread's stack; 0: it is followed by frame pointers.
+    pub stack: u32,
+    /// Of the whole system, not only of the command and the processes.
+    pub all: bool,
 }
 
 /// What to record of the kernel.

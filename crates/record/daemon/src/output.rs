@@ -8,5 +8,6 @@ pub mod metadata;
 pub(crate) mod owner;
 pub(crate) mod packets;
 pub(crate) mod path;
+pub(crate) mod records;
 pub(crate) mod sink;
 pub(crate) mod streams;

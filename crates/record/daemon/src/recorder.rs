@@ -45,6 +45,7 @@ mod written;
 
 use crate::consumer::ConsumerThread;
 use crate::options::Options;
+use crate::profile::Profile;
 use crate::recorder::clock::Clock;
 use crate::recorder::group_memory::GroupMemory;
 use crate::recorder::kernel_side::KernelSide;
@@ -74,6 +75,8 @@ pub(crate) struct Recorder<'w> {
     pub(crate) subjects: Subjects,
     /// Before `output`: of two directories the inner one goes first.
     pub(crate) kernel: KernelSide,
+    /// The same of samples.
+    pub(crate) profile: Option<Profile>,
     pub(crate) output: Output,
     pub(crate) screen: Screen<'w>,
     pub(crate) outcome: Outcome,

@@ -20,6 +20,7 @@ use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
 use crate::output::directory::{Directory, PROCESSES};
 use crate::output::owner::Owner;
+use crate::profile::Profile;
 use crate::recorder::Recorder;
 use crate::recorder::clock::Clock;
 use crate::recorder::group_areas::GroupAreas;
@@ -111,6 +112,7 @@ impl<'w> Recording<'w> {
         let (subjects, screen) = (&mut recorder.subjects, &mut recorder.screen);
         subjects.attach(listeners, &recorder.options, functions.as_ref(), screen.watch)?;
         recorder.begin_kernel();
+        recorder.begin_profile()?;
         recorder.perform();
         // With processes that run the command is only what the recording lasts for.
         let functions = functions.filter(|_| recorder.options.attach.is_empty());
@@ -118,6 +120,7 @@ impl<'w> Recording<'w> {
         functions.map_or(Ok(()), |functions| recorder.subjects.probe_command(&functions))?;
         recorder.output.trace.directory.keep();
         recorder.kernel.get_mut().into_iter().for_each(|kernel| kernel.trace.directory.keep());
+        recorder.profile.iter_mut().for_each(|profile| profile.trace.directory.keep());
         listeners.hand_over();
         recorder.ways_in = Some(ways_in);
         recorder.clock.begin();
@@ -204,7 +207,8 @@ impl<'w> Recording<'w> {
 /// Makes everything that a recording needs before its first process may come.
 fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>, Error> {
     // Where there are two traces, both are below the recording's directory.
-    let inside = if options.kernel.is_some() { PROCESSES } else { "" };
+    let is_alone = options.kernel.is_none() && options.profile.is_none();
+    let inside = if is_alone { "" } else { PROCESSES };
     let mut directory = Directory::make(&options.output, inside, &options.streams)?;
     let source = Source::choose(options.clock).source;
     let shared = Arc::new(Shared::default());
@@ -224,6 +228,14 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &session_area, watch)?),
         None => None,
     };
+    let profile = match &options.profile {
+        Some(wanted) => Some(Profile::make(wanted, &options, (&directory, &frame))?),
+        None => None,
+    };
+    let profile = profile.map(|(profile, said)| {
+        said.iter().for_each(|text| watch.say(text));
+        profile
+    });
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let state = Arc::new(TraceState::default());
     let context = Context { sink: directory.sink(), uuid: frame.uuid, clock: source };
@@ -246,6 +258,7 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         requests: Requests::default(),
         subjects: Subjects::default(),
         kernel: KernelSide::new(kernel, cooperation),
+        profile,
         output: Output::new(trace, Owner::of(&options)),
         screen: Screen::new(watch, &options),
         outcome: Outcome::default(),

@@ -1,7 +1,7 @@
 //! What is known before a recording begins: sizes of rings, and what the session is.
 
 use crate::error::Error;
-use crate::options::{self, KernelOptions, Options};
+use crate::options::{self, KernelOptions, Options, ProfileOptions};
 use crate::output::metadata::{Domain, Frame};
 use mote_clock::{Sample, Source};
 use mote_journal::Session;
@@ -116,6 +116,24 @@ pub(crate) fn kernel_session(
         patterns: wanted.rules.iter().map(rule_text).chain(excluded).collect(),
         whole_system: wanted.all,
         ..session(options, frame, geometry, 1_000_000_000)
+    }
+}
+
+/// The same of a trace of samples.
+pub(crate) fn profile_session(options: &Options, wanted: &ProfileOptions, frame: &Frame) -> Session {
+    Session {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uuid: frame.uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        host: frame.host.clone(),
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        mode: "discard".to_owned(),
+        sub_bytes: 0,
+        sub_count: 0,
+        cpus: options::cpus(),
+        clock: frame.clock.to_owned(),
+        frequency: 1_000_000_000,
+        patterns: vec![format!("profile:profile_sample at {} Hz", wanted.frequency)],
+        whole_system: wanted.all,
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Recorded {
     pub summary: Summary,
     /// What the kernel's side came to, if its events were asked for.
     pub kernel: Option<KernelRecorded>,
+    /// What the samples came to, if threads were sampled.
+    pub profile: Option<Summary>,
     /// What went wrong, in words.
     pub problems: Vec<String>,
     /// Counts and histograms, as text; empty when no rule asked for any.

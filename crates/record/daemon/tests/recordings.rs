@@ -108,6 +108,7 @@ impl Place {
             duration: None,
             clock: None,
             kernel: None,
+            profile: None,
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),

@@ -4,7 +4,7 @@
 //! catalog, probes ─▶ Event ─ generate ─▶ program ─ load, attach ─▶ ring ─▶ daemon
 //! ```
 //! [`session::Kernel`] is a recording: what the daemon asks for goes through it. [`rules::Rules`] makes filters of
-//! rules, [`dump`] the state of the system at the start; [`mappings`] listens to what processes map.
+//! rules, [`dump`] the state of the system at the start.
 //!
 //! The arrows between the modules lead one way:
 //!
@@ -22,7 +22,6 @@ pub mod dump;
 mod error;
 pub mod load;
 pub mod map;
-pub mod mappings;
 pub mod privilege;
 pub mod rules;
 pub mod session;

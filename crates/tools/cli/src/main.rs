@@ -22,6 +22,7 @@ mod demo;
 mod help;
 mod moment;
 mod out;
+mod own_recording;
 mod rules;
 mod running;
 mod units;
@@ -49,6 +50,7 @@ enum Verb {
     Export(cmd::export::Args),
     Latency(cmd::latency::Args),
     Functions(cmd::functions::Args),
+    Profile(cmd::profile::Args),
     List(cmd::list::Args),
     Filter(cmd::filter::Args),
     Doctor(cmd::doctor::Args),
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Export(args) => cmd::export::run(&args),
         Verb::Latency(args) => cmd::latency::run(&args),
         Verb::Functions(args) => cmd::functions::run(&args),
+        Verb::Profile(args) => cmd::profile::run(&args),
         Verb::List(args) => cmd::list::run(&args),
         Verb::Filter(args) => cmd::filter::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),

@@ -14,6 +14,7 @@
 //! | `finish_loads` | waits until the loads before it are done |
 //! | `is_invariant` | whether the counter runs at one rate for ever |
 //! | `Registers` | the registers of interrupted code: `ip`, `set_ip`, `breakpoint`, `is_denied_counter` |
+//! | `SAMPLED_REGISTERS` | the registers that unwinding needs, as perf_event_open(2) numbers them |
 //! | `PAGE_BYTES` | the size of a page; of several that the processor has, the largest |
 //! | `keep_registers!`, `put_back_registers!`, `clear_xsave_header!` | assembly for code that a thread is called away to |
 //! | `weak_symbol!` | the address of a weak symbol, from the global offset table |

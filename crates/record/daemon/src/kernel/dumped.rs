@@ -1,8 +1,8 @@
 //! The state of the system at the start, as a stream of the kernel's trace.
 
-use super::records::{RecordStream, now};
 use super::{DIRECTORY, Kernel};
 use crate::consumer::totals::{Context, Totals};
+use crate::output::records::{RecordStream, now};
 use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::dump::{Dump, Scope, namespace};

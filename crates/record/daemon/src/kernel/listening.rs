@@ -1,6 +1,6 @@
 //! What listens to the kernel for mappings and names, and what of it the journal has.
 
-use mote_kernel::mappings::Mappings;
+use mote_sampler::mappings::Mappings;
 use std::collections::HashMap;
 use std::time::SystemTime;
 

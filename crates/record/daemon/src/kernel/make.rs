@@ -152,7 +152,7 @@ const NOTHING_LEFT: &str =
 ///
 /// # Errors
 /// [`Error::Kernel`] when there are too many.
-pub(super) fn announce(trace: &Trace, events: &mut Events, text: &str) -> Result<u32, Error> {
+pub(crate) fn announce(trace: &Trace, events: &mut Events, text: &str) -> Result<u32, Error> {
     match trace.announce(events, text.as_bytes()) {
         Announced::New(id) | Announced::Known(id) => Ok(id),
         Announced::Malformed(why) => {

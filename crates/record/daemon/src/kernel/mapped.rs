@@ -1,21 +1,30 @@
-//! Mappings and names as the kernel tells them (`mote_kernel::mappings::Mappings`): also those of processes that were
+//! Mappings and names as the kernel tells them (`mote_sampler::mappings::Mappings`): also those of processes that were
 //! gone before anybody looked.
 
 use super::listening::{Late, Listening};
-use super::records::now;
 use super::{Kernel, Remarks};
 use crate::options;
+use crate::output::records::now;
 use mote_journal::{Fact, Map, Process};
-use mote_kernel::mappings::{How, Mapped, Mappings, News};
+use mote_sampler::mappings::{Change, How, Mapped, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
 use mote_words::counted;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-/// A mapping for the journal.
-fn map(mapped: Mapped) -> Map {
-    let Mapped { start, end, offset, path, build_id } = mapped;
-    Map { start, end, offset, path, build_id }
+/// What has become of a process, for the journal.
+pub(crate) fn of_change(change: Change) -> Process {
+    let how = match change.how {
+        How::Fork => "fork",
+        How::Exec => "exec",
+        How::Mapped => "seen",
+    };
+    let map = |Mapped { start, end, offset, path, build_id }| Map { start, end, offset, path, build_id };
+    let maps: Vec<Map> = change.maps.into_iter().map(map).collect();
+    // The program is what an exec maps first.
+    let exe = maps.first().filter(|_| change.how == How::Exec).map_or(String::new(), |map| map.path.clone());
+    let (pid, parent) = (change.pid as i32, change.parent as i32);
+    Process { pid, parent, at: change.at, how: how.to_owned(), comm: change.name, exe, maps }
 }
 
 fn mapped(map: Map) -> Mapped {
@@ -81,34 +90,19 @@ impl Kernel {
         // Without user stacks nobody asks for mappings, and names of threads do.
         let with_maps = self.wanted.stacks.user;
         let mut noted = true;
-        for change in processes {
-            let how = match change.how {
-                _ if !with_maps => break,
-                How::Fork => "fork",
-                How::Exec => "exec",
-                How::Mapped => "seen",
-            };
+        for mut change in processes {
+            if !with_maps {
+                break;
+            }
             // Those after a fork are its parent's, which are in the journal but for those of this process.
             let known = change.how == How::Fork && noted_processes.contains_key(&change.parent);
-            let maps: Vec<Map> = if known { Vec::new() } else { change.maps.into_iter().map(map).collect() };
+            if known {
+                change.maps.clear();
+            }
             let owner = mote_symbol::mapped::user(change.pid);
             let known = noted_processes.entry(change.pid).or_default();
             *known = owner.or(*known);
-            // The program is what an exec maps first.
-            let exe = maps
-                .first()
-                .filter(|_| change.how == How::Exec)
-                .map_or(String::new(), |map| map.path.clone());
-            let process = Process {
-                pid: change.pid as i32,
-                parent: change.parent as i32,
-                at: change.at,
-                how: how.to_owned(),
-                comm: change.name,
-                exe,
-                maps,
-            };
-            noted &= self.trace.directory.note(&Fact::Process(process));
+            noted &= self.trace.directory.note(&Fact::Process(of_change(change)));
         }
         for named in threads {
             if self.names.learn(named.tid, named.pid, &named.name) {

@@ -1,6 +1,6 @@
 //! Processes that kernel events are of, as the journal has them.
 
-use super::records::now;
+use crate::output::records::now;
 use crate::process;
 use mote_journal::Process;
 use mote_symbol::collect::{self, BuildIds};

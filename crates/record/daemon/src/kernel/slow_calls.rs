@@ -3,12 +3,12 @@
 
 use super::Kernel;
 use super::make::announce;
-use super::records::{RecordStream, now};
 use super::slow_stream::{FILE, SlowCalls};
 use crate::consumer::totals::Context;
 use crate::options::LatencyOptions;
 use crate::output::folder::Folder;
 use crate::output::packets::Files;
+use crate::output::records::{RecordStream, now};
 use mote_slow::{Latencies, Latency, Settings, event};
 use mote_sys::Errno;
 use std::io;

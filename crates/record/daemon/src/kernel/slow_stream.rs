@@ -1,7 +1,7 @@
 //! Slow system calls on their way into the trace.
 
-use super::records::RecordStream;
 use crate::options::LatencyOptions;
+use crate::output::records::RecordStream;
 use mote_slow::{Collector, Latencies, Latency, event};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

@@ -25,6 +25,7 @@ impl Recorder<'_> {
         let remarks = self.kernel.end();
         self.tell(remarks);
         self.look_at_slow_calls();
+        self.end_profile();
         self.kernel.end_slow_calls().into_iter().for_each(|why| self.problem(why));
         self.take(Input::Ending);
         self.peers.let_be();
@@ -72,14 +73,23 @@ impl Recorder<'_> {
             self.tell(remarks);
             done
         });
+        let stopped = self.consumer.shared.failure().cloned();
+        let profile = self.profile.as_mut().map(|profile| profile.finish(duration_ns, stopped));
+        if let Some((_, noted)) = &profile {
+            self.check_journal(*noted);
+        }
+        let profile = profile.map(|(summary, _)| summary);
         self.take(Input::Read);
-        self.outcome.written = Some(Written { summary: self.summary(own, duration_ns), kernel, aggregates });
+        self.outcome.written =
+            Some(Written { summary: self.summary(own, duration_ns), kernel, profile, aggregates });
     }
 
     /// Writes the last line, and gives the recording to whoever is to have it.
     pub(super) fn finish(&mut self) {
         self.subjects.let_go();
-        let Some(Written { mut summary, kernel, aggregates }) = self.outcome.written.take() else { return };
+        let Some(Written { mut summary, kernel, profile, aggregates }) = self.outcome.written.take() else {
+            return;
+        };
         summary.status = self.subjects.status();
         if !self.output.note(&Fact::End(summary.clone())) {
             self.problem("the end of the journal could not be written".to_owned());
@@ -90,6 +100,7 @@ impl Recorder<'_> {
             directory: self.output.place(self.screen.watch),
             summary,
             kernel,
+            profile,
             problems: self.session.problems().all(),
             aggregates,
         });

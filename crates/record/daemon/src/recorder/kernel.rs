@@ -1,6 +1,7 @@
 //! What the kernel's side has to say, and requests about its events.
 
 use super::Recorder;
+use crate::error::Error;
 use crate::kernel::{Looked, Remarks};
 use mote_filter::Rule;
 use mote_session::rules::RuleList;
@@ -26,6 +27,31 @@ impl Recorder<'_> {
         let remarks = kernel.begin(&options.attach, clock, &mut output.owner);
         self.tell(remarks);
         self.kernel.follow_all().into_iter().for_each(|why| self.problem(why));
+    }
+
+    /// Begins to sample.
+    ///
+    /// # Errors
+    /// As [`crate::profile::Profile::begin`].
+    pub(crate) fn begin_profile(&mut self) -> Result<(), Error> {
+        let Some(profile) = &mut self.profile else { return Ok(()) };
+        let remarks = profile.begin(&self.options)?;
+        self.tell(remarks);
+        Ok(())
+    }
+
+    /// Notes what is known of sampled threads.
+    pub(super) fn look_at_profile(&mut self) {
+        let Some(profile) = &mut self.profile else { return };
+        let remarks = profile.look(&mut self.output.owner);
+        self.tell(remarks);
+    }
+
+    /// Ends the sampling.
+    pub(super) fn end_profile(&mut self) {
+        let Some(profile) = &mut self.profile else { return };
+        let remarks = profile.end(&mut self.output.owner);
+        self.tell(remarks);
     }
 
     /// Notes names of threads that kernel events are of.

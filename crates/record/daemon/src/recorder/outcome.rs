@@ -21,6 +21,7 @@ pub(crate) struct Outcome {
 pub(super) struct Written {
     pub(super) summary: Summary,
     pub(super) kernel: Option<KernelRecorded>,
+    pub(super) profile: Option<Summary>,
     /// Counts and histograms, as text.
     pub(super) aggregates: String,
 }

@@ -82,6 +82,7 @@ impl Recorder<'_> {
         let remarks = self.kernel.publish_if_asked();
         self.tell(remarks);
         self.look_at_slow_calls();
+        self.look_at_profile();
         self.hear_consumer();
         if self.screen.is_due() {
             let all = self.aggregates();

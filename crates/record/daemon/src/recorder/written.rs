@@ -18,20 +18,25 @@ impl Recorder<'_> {
         }
     }
 
-    /// Writes the metadata of both traces.
+    /// Writes the metadata of all traces.
     ///
     /// # Errors
     /// [`Error::Output`], [`Error::Metadata`].
     pub(crate) fn write_metadata(&self) -> Result<(), Error> {
         self.output.write_metadata(self.session.events(), &self.clock)?;
-        self.kernel.write_metadata(&self.clock)
+        self.kernel.write_metadata(&self.clock)?;
+        let conversion = self.clock.samples.conversion_of_monotonic();
+        self.profile.as_ref().map_or(Ok(()), |profile| profile.write_metadata(conversion))
     }
 
     /// Stops when a directory of the recording was removed.
     pub(super) fn look_at_directories(&mut self) {
         let kernel = self.kernel.get().map(|kernel| &kernel.trace.directory);
-        let removed =
-            [Some(&self.output.trace.directory), kernel].into_iter().flatten().find_map(Directory::removed);
+        let profile = self.profile.as_ref().map(|profile| &profile.trace.directory);
+        let removed = [Some(&self.output.trace.directory), kernel, profile]
+            .into_iter()
+            .flatten()
+            .find_map(Directory::removed);
         if let Some(path) = removed.filter(|_| self.consumer.shared.failure().is_none()) {
             let text = format!("{} was removed while it was recorded", path.display());
             self.problem(format!("{text}; recording stops"));
@@ -56,7 +61,9 @@ impl Recorder<'_> {
     /// Notes the samples that are new; true when there were any.
     pub(crate) fn note_samples(&mut self) -> bool {
         let news = self.clock.samples.news();
-        let noted = self.output.trace.note_samples(news.iter().copied()) & self.kernel.note_samples(&news);
+        let noted = self.output.trace.note_samples(news.iter().copied())
+            & self.kernel.note_samples(&news)
+            & self.profile.as_mut().is_none_or(|profile| profile.note_samples(&news));
         self.check_journal(noted);
         !news.is_empty()
     }

@@ -1,17 +1,17 @@
 //! `mote functions`: calls of functions as a table, as trees, as histograms.
 
 mod choice;
-mod record;
 mod show;
 
-use crate::cmd;
 use crate::out::Place;
+use crate::own_recording::{self, RecordArgs};
+use crate::{cmd, rules};
 use choice::ChoiceArgs;
 use clap::ValueEnum;
 use mote_analysis::{Calls, run as feed};
+use mote_daemon::Options;
 use mote_functions::{DECLARED, Pattern, Values};
 use mote_timeline::{Range, Trace};
-use record::RecordArgs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -125,9 +125,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // Which functions are recorded was said by the patterns already.
         None => {
             let patterns = with_values(args)?;
-            let recorded = record::record(&args.record, &patterns, args.choice.min())?;
+            anyhow::ensure!(
+                !patterns.is_empty() && args.record.has_subject(),
+                "which functions, and of what? mote functions 'parse_*' -- CMD, or -p PID; -i DIR shows a recording"
+            );
+            let rules = rules::of_functions(&patterns, args.choice.min()).map_err(anyhow::Error::msg)?;
+            let options = Options { rules, functions: patterns, ..args.record.options()? };
+            let recorded = own_recording::record(&args.record, &options, "functions")?;
             let shown = shown(args, &recorded.directory, &[], args.record.place())?;
-            Ok(record::status(&recorded).unwrap_or(shown))
+            Ok(own_recording::status(&recorded).unwrap_or(shown))
         }
         Some(dir) => shown(args, dir, &args.patterns, Place::Output),
     }

@@ -160,6 +160,7 @@ impl Args {
             duration: self.duration.map(Duration::from_nanos),
             clock: None,
             kernel: Some(kernel),
+            profile: None,
             owner: self.owner,
             attach: self.pid.clone(),
             functions: Vec::new(),

@@ -11,6 +11,7 @@ pub(crate) mod generate;
 pub(crate) mod hold;
 pub(crate) mod latency;
 pub(crate) mod list;
+pub(crate) mod profile;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod snapshot;

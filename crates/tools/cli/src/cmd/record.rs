@@ -2,6 +2,7 @@
 
 mod summary;
 
+use super::profile::SamplingArgs;
 use crate::begun::{Begun, ReadyArgs};
 use crate::out::Place;
 use crate::rules::Rules;
@@ -11,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mote_daemon::options::{Stacks, Streams, User};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
+use mote_journal::Summary;
 use mote_words::{COLUMNS, counted, counted_grouped, grouped};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -55,6 +57,9 @@ Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it 
   mote record -k syscalls -p 4711                of a running process; -e adds its own events
   mote record -k block:block_rq_issue --stack=kernel -a
 
+Samples of threads with their stacks, in the same recording (`mote profile` shows them):
+  mote record --profile -e 'net:*' -k sched -- ./app
+
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
 the provider and with the name.
 
@@ -92,6 +97,8 @@ pub(crate) struct Args {
     /// Record stacks with kernel events: of the kernel, of the process, or of both
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
     stack: Option<Stacks>,
+    #[command(flatten)]
+    profile: SamplingArgs,
     /// Buffer memory per CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     kernel_buffers: Option<Buffers>,
@@ -190,6 +197,7 @@ impl Args {
                 Clock::Monotonic => mote_daemon::options::Source::Monotonic,
             }),
             kernel: self.kernel(cpus)?,
+            profile: self.profile.options(self.all),
             owner: self.owner,
             attach: self.pid.clone(),
             functions: self.rules.functions.clone(),
@@ -200,7 +208,8 @@ impl Args {
     /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their
     /// own are, too.
     fn program_rules(&self) -> Vec<Rule> {
-        let kernel_only = self.command.is_empty() && !self.rules.kernel.is_empty();
+        let is_profiled = self.profile.options(false).is_some();
+        let kernel_only = self.command.is_empty() && (is_profiled || !self.rules.kernel.is_empty());
         if kernel_only && self.rules.is_default { Vec::new() } else { self.rules.rules.clone() }
     }
 
@@ -218,7 +227,9 @@ impl Args {
                 (self.stack.is_some(), "--stack"),
                 (self.kernel_buffers.is_some(), "--kernel-buffers"),
             ];
-            if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
+            let is_profiled = self.profile.options(false).is_some();
+            let is_alone = |flag: &str| !(flag == "-a" && is_profiled);
+            if let Some((_, flag)) = flags.into_iter().find(|(given, flag)| *given && is_alone(flag)) {
                 anyhow::bail!(
                     "{flag} is about kernel events; say which with -k, for example -k sched,syscalls"
                 );
@@ -236,7 +247,7 @@ impl Args {
 }
 
 /// `./NAME-DATE-TIME` in UTC, with a number behind it when it is taken.
-pub(super) fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
+pub(crate) fn default_output(command: &[OsString]) -> anyhow::Result<PathBuf> {
     let name = command.first().map_or_else(|| PathBuf::from("system"), PathBuf::from);
     let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
@@ -276,8 +287,11 @@ fn status(recorded: &Recorded) -> ExitCode {
 }
 
 /// Whether either side has lost anything.
-fn is_lossy(recorded: &Recorded) -> bool {
-    recorded.summary.is_lossy() || recorded.kernel.as_ref().is_some_and(|kernel| kernel.summary.is_lossy())
+pub(crate) fn is_lossy(recorded: &Recorded) -> bool {
+    let is_lossy = |summary: Option<&Summary>| summary.is_some_and(Summary::is_lossy);
+    recorded.summary.is_lossy()
+        || is_lossy(recorded.kernel.as_ref().map(|kernel| &kernel.summary))
+        || is_lossy(recorded.profile.as_ref())
 }
 
 /// The progress line and the messages, on stderr.

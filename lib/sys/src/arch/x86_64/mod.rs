@@ -17,3 +17,5 @@ pub use registers::Registers;
 
 /// Bytes of a page: what is mapped and protected as one. All x86-64 kernels have pages of 4 KiB.
 pub const PAGE_BYTES: usize = 4096;
+/// `rbp`, `rsp` and `rip`, as perf_event_open(2) numbers them (asm/perf_regs.h): they are in records in this order.
+pub(crate) const SAMPLED_REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;

@@ -12,7 +12,9 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     let sum = &recorded.summary;
     // A rule may have been added while it ran.
     let is_empty = |kernel: &KernelRecorded| kernel.summary.total() == kernel.summary.state();
-    let is_empty = sum.total() == 0 && recorded.kernel.as_ref().is_none_or(is_empty);
+    let is_empty = sum.total() == 0
+        && recorded.kernel.as_ref().is_none_or(is_empty)
+        && recorded.profile.as_ref().is_none_or(|profile| profile.total() == 0);
     let only_counts = only_counts && is_empty;
     let mut page = Page(format!(
         "\n{} {} in {:.3} s\n",
@@ -21,7 +23,8 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         sum.duration_ns as f64 / 1e9
     ));
     // Without a command there are no processes of ours.
-    let kernel_only = recorded.kernel.is_some() && sum.processes == 0 && sum.total() == 0;
+    let has_others = recorded.kernel.is_some() || recorded.profile.is_some();
+    let kernel_only = has_others && sum.processes == 0 && sum.total() == 0;
     if only_counts {
         if sum.processes > 0 {
             page.row("processes", format!("{} with mote events", sum.processes));
@@ -36,6 +39,11 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     if let Some(kernel) = recorded.kernel.as_ref().filter(|_| !only_counts) {
         page.kernel(kernel);
     }
+    if let Some(profile) = &recorded.profile {
+        page.events("samples", profile);
+        let threads = counted(profile.threads, "thread", "threads");
+        page.row("", format!("of {threads} of {}", counted(profile.processes, "process", "processes")));
+    }
     if !super::is_lossy(recorded) {
         let told = if recorded.problems.is_empty() {
             "none"
@@ -48,7 +56,10 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     if let Some(kernel) = &recorded.kernel {
         page.lost(&kernel.summary, "kernel events, ");
     }
-    if sum.processes == 0 && recorded.kernel.is_none() {
+    if let Some(profile) = &recorded.profile {
+        page.lost(profile, "samples, ");
+    }
+    if sum.processes == 0 && !has_others {
         page.row(
             "note",
             "no process carried mote events; `mote list CMD` shows what a program carries".to_owned(),

@@ -1,8 +1,8 @@
-//! The recording that `mote functions` makes where it is not given one.
+//! The recording that a verb makes which shows one: where it is not given any.
 
 use crate::begun::{Begun, ReadyArgs};
 use crate::out::Place;
-use crate::{cmd, rules, units};
+use crate::{cmd, units};
 use anyhow::Context;
 use mote_daemon::options::{Mode, Streams, User};
 use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What is recorded, and where to.
 #[derive(Debug, clap::Args)]
-pub(super) struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// Record this running process, and what it starts from now on; separate several by commas
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "input")]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
@@ -38,18 +38,23 @@ pub(super) struct RecordArgs {
 
 impl RecordArgs {
     /// Where tables go.
-    pub(super) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         Place::beside(&self.command)
     }
 
-    fn options(&self, patterns: &[String], min: Option<u64>) -> anyhow::Result<Options> {
-        anyhow::ensure!(
-            !(patterns.is_empty() || self.command.is_empty() && self.pid.is_empty()),
-            "which functions, and of what? mote functions 'parse_*' -- CMD, or -p PID; -i DIR shows a recording"
-        );
+    /// Whether it says of what: a command, or processes.
+    pub(crate) fn has_subject(&self) -> bool {
+        !(self.command.is_empty() && self.pid.is_empty())
+    }
+
+    /// What is to be recorded, but for the events: these are none.
+    ///
+    /// # Errors
+    /// For a person: there is no name left for it.
+    pub(crate) fn options(&self) -> anyhow::Result<Options> {
         Ok(Options {
-            rules: rules::of_functions(patterns, min).map_err(anyhow::Error::msg)?,
-            functions: patterns.to_vec(),
+            rules: Vec::new(),
+            functions: Vec::new(),
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => cmd::record::default_output(&self.command)
@@ -67,6 +72,7 @@ impl RecordArgs {
             duration: self.duration.map(Duration::from_nanos),
             clock: None,
             kernel: None,
+            profile: None,
             owner: self.owner,
             attach: self.pid.clone(),
             command: self.command.clone(),
@@ -74,20 +80,19 @@ impl RecordArgs {
     }
 }
 
-/// Records the functions that are meant, until the command ends, or the process, or with Ctrl-C.
+/// Records until the command ends, or the process, or with Ctrl-C. `what` is recorded, in words.
 ///
 /// # Errors
 /// For a person.
-pub(super) fn record(args: &RecordArgs, patterns: &[String], min: Option<u64>) -> anyhow::Result<Recorded> {
-    let options = args.options(patterns, min)?;
-    let mut screen = Screen { begun: Begun::new(&args.ready, &args.command, &args.pid)? };
-    Ok(mote_daemon::record(&options, &mut screen)?)
+pub(crate) fn record(args: &RecordArgs, options: &Options, what: &'static str) -> anyhow::Result<Recorded> {
+    let mut screen = Screen { begun: Begun::new(&args.ready, &args.command, &args.pid)?, what };
+    Ok(mote_daemon::record(options, &mut screen)?)
 }
 
 /// The exit status that a recording asks for: as of `mote record`.
-pub(super) fn status(recorded: &Recorded) -> Option<ExitCode> {
+pub(crate) fn status(recorded: &Recorded) -> Option<ExitCode> {
     match recorded.summary.status {
-        Some(0) | None if recorded.summary.is_lossy() || !recorded.problems.is_empty() => {
+        Some(0) | None if cmd::record::is_lossy(recorded) || !recorded.problems.is_empty() => {
             Some(cmd::record::LOSSY.into())
         }
         Some(0) | None => None,
@@ -98,6 +103,7 @@ pub(super) fn status(recorded: &Recorded) -> Option<ExitCode> {
 /// The messages, on stderr.
 struct Screen<'a> {
     begun: Begun<'a>,
+    what: &'static str,
 }
 
 impl Watch for Screen<'_> {
@@ -105,7 +111,7 @@ impl Watch for Screen<'_> {
         if let Err(why) = self.begun.tell(directory) {
             say!("{why}");
         }
-        say!("recording functions of {} into {}", self.begun.subject(), directory.display());
+        say!("recording {} of {} into {}", self.what, self.begun.subject(), directory.display());
     }
 
     fn progress(&mut self, _: &Progress) {}

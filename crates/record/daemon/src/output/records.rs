@@ -2,21 +2,26 @@
 
 use crate::consumer::totals::{Context, Totals};
 use crate::output::sink::{Bytes, StreamSink};
-use mote_layout::packet::{HEADER_BYTES, PacketHeader, STREAM_PER_CPU};
+use mote_layout::Cause;
+use mote_layout::packet::{HEADER_BYTES, PacketHeader, ReportedLoss, STREAM_PER_CPU};
 use mote_layout::record;
 use mote_sys::Result;
 use mote_sys::time::{ClockId, clock_gettime};
 
 /// The time that such records have: CLOCK_MONOTONIC, ns.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     clock_gettime(ClockId::Monotonic)
 }
 
-/// The stream, and the records that wait for a packet. It belongs to no CPU; nothing of it is lost.
+/// The stream, and the records that wait for a packet.
 #[derive(Debug)]
-pub(super) struct RecordStream {
-    name: &'static str,
+pub(crate) struct RecordStream {
+    name: String,
     number: u32,
+    /// Of which its records are; 0 where they are of none.
+    cpu: u32,
+    /// Records of other events that were lost before they came here.
+    lost: u64,
     /// From the first packet on.
     sink: Option<Box<dyn StreamSink>>,
     sequence: u64,
@@ -29,19 +34,47 @@ pub(super) struct RecordStream {
 }
 
 impl RecordStream {
-    /// A stream with this name and number, and no record.
-    pub(super) fn new(name: &'static str, number: u32) -> RecordStream {
+    /// A stream with this name and number, and no record. It belongs to no CPU.
+    pub(crate) fn new(name: &str, number: u32) -> RecordStream {
+        RecordStream::of_cpu(name.to_owned(), number, 0)
+    }
+
+    /// The same for records of a CPU.
+    pub(crate) fn of_cpu(name: String, number: u32, cpu: u32) -> RecordStream {
         let (records, counts, totals) = (Vec::new(), Vec::new(), Totals::default());
-        RecordStream { name, number, sink: None, sequence: 0, records, counts, times: (0, 0), totals }
+        RecordStream {
+            name,
+            number,
+            cpu,
+            lost: 0,
+            sink: None,
+            sequence: 0,
+            records,
+            counts,
+            times: (0, 0),
+            totals,
+        }
+    }
+
+    /// Tells that events were lost since the last record, until `time`: by a packet without records.
+    ///
+    /// # Errors
+    /// As [`RecordStream::write`].
+    pub(crate) fn lose(&mut self, count: u64, time: u64, context: &Context) -> Result<()> {
+        let written = self.write(context);
+        self.lost += count;
+        self.times.0 = self.times.1;
+        self.times.1 = time.max(self.times.1);
+        written.and(self.write_packet(context))
     }
 
     /// Its number among the streams of the trace.
-    pub(super) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
     /// Adds a record. Its time is `time`, or that of the record before, if that is later. Returns its time and bytes.
-    pub(super) fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, &[u8]) {
+    pub(crate) fn add(&mut self, id: u32, time: u64, tid: u32, fields: &[u8]) -> (u64, &[u8]) {
         let (time, from) = (time.max(self.times.1), self.records.len());
         self.note_time(time);
         self.records.extend_from_slice(&record::header(time, id as u16).to_le_bytes());
@@ -53,7 +86,7 @@ impl RecordStream {
     }
 
     /// Adds a record that is encoded already, with its time; it is not counted.
-    pub(super) fn add_record(&mut self, time: u64, record: &[u8]) {
+    pub(crate) fn add_record(&mut self, time: u64, record: &[u8]) {
         self.note_time(time);
         self.records.extend_from_slice(record);
     }
@@ -66,7 +99,7 @@ impl RecordStream {
     }
 
     /// Bytes of the records that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.records.len()
     }
 
@@ -75,7 +108,7 @@ impl RecordStream {
     ///
     /// # Errors
     /// As making a file, and writing there; the records are dropped then.
-    pub(super) fn write(&mut self, context: &Context) -> Result<()> {
+    pub(crate) fn write(&mut self, context: &Context) -> Result<()> {
         if self.records.is_empty() {
             return Ok(());
         }
@@ -86,6 +119,8 @@ impl RecordStream {
     }
 
     fn write_packet(&mut self, context: &Context) -> Result<()> {
+        let mut lost = ReportedLoss::default();
+        lost.events[Cause::RingFull as usize] = self.lost;
         let header = PacketHeader {
             uuid: context.uuid,
             stream_class: STREAM_PER_CPU,
@@ -94,12 +129,12 @@ impl RecordStream {
             end: self.times.1,
             content: self.records.len() as u64,
             sequence: self.sequence,
-            cpu: 0,
-            lost: Default::default(),
+            cpu: self.cpu,
+            lost,
         };
         let mut sink = match self.sink.take() {
             Some(sink) => sink,
-            None => context.sink.stream(self.name)?,
+            None => context.sink.stream(&self.name)?,
         };
         let added = sink.add(header.encode(), &Bytes(&self.records));
         self.sink = Some(sink);
@@ -111,7 +146,7 @@ impl RecordStream {
     }
 
     /// Writes what waits, and ends the stream. Returns what was written, and whether that is all.
-    pub(super) fn end(&mut self, context: &Context) -> (Totals, Result<()>) {
+    pub(crate) fn end(&mut self, context: &Context) -> (Totals, Result<()>) {
         let written = self.write(context);
         self.sink.iter_mut().for_each(|sink| sink.finish());
         (std::mem::take(&mut self.totals), written)

@@ -4,24 +4,14 @@
 //! `/proc/PID/maps` is read too late for a process that lives for a millisecond. The kernel's side band
 //! (`mote_sys::side_band`) tells each mapping, exec and fork at its time, with the build id of the file.
 
+use crate::records::{Record, What};
 use mote_sys::Errno;
-use mote_sys::side_band::{RECORD_MAX, SideBand};
+use mote_sys::perf_ring::RECORD_MAX;
+use mote_sys::side_band::SideBand;
 use std::collections::{BTreeMap, HashMap};
 
 /// Pages of 4 KiB for the records of one CPU.
 const PAGES: usize = 128;
-
-/// Kinds of records (`enum perf_event_type`).
-const LOST: u32 = 2;
-const COMM: u32 = 3;
-const EXIT: u32 = 4;
-const FORK: u32 = 7;
-const MMAP2: u32 = 10;
-/// In `misc` of a record: the name is that of a new program; the mapping has a build id.
-const COMM_EXEC: u16 = 1 << 13;
-const HAS_BUILD_ID: u16 = 1 << 14;
-/// `PROT_EXEC`
-const EXECUTABLE: u32 = 4;
 
 /// A mapping with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,10 +78,17 @@ pub struct News {
     pub threads: Vec<Named>,
 }
 
-/// Follows what processes map, and how their threads are called.
+/// Follows what all processes map, or some of them, and how their threads are called.
 #[derive(Debug)]
 pub struct Mappings {
     bands: Vec<SideBand>,
+    table: Table,
+    buffer: Vec<u8>,
+}
+
+/// What processes have mapped, and how their threads are called, by the records that were taken in.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
     processes: HashMap<u32, Process>,
     /// Names of their threads.
     names: HashMap<u32, String>,
@@ -99,7 +96,6 @@ pub struct Mappings {
     chosen_only: bool,
     /// Process and thread of those that have left since the last time: their records may still come from other CPUs.
     left: Vec<(u32, u32)>,
-    buffer: Vec<u8>,
     lost: u64,
 }
 
@@ -126,22 +122,19 @@ impl Mappings {
                 Err(error) => return Err(error),
             }
         }
-        let buffer = vec![0; RECORD_MAX];
-        let (processes, names) = Default::default();
-        Ok(Mappings { bands, processes, names, chosen_only, left: Vec::new(), buffer, lost: 0 })
+        let table = Table { chosen_only, ..Table::default() };
+        Ok(Mappings { bands, table, buffer: vec![0; RECORD_MAX] })
     }
 
     /// Makes a process known that was there before, with its mappings as `/proc` has them.
     pub fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Mapped>) {
-        let maps = maps.into_iter().map(|map| (map.start, map)).collect();
-        self.names.insert(pid, name.to_owned());
-        self.processes.insert(pid, Process { parent, name: name.to_owned(), maps });
+        self.table.know(pid, parent, name, maps);
     }
 
     /// Records that were lost because they were not fetched in time.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.table.lost
     }
 
     /// What has happened since the last time. Call it some ten times a second.
@@ -154,21 +147,61 @@ impl Mappings {
             }
         }
         records.sort_by_key(|record| record.at);
+        self.table.forget();
+        let mut news = News::default();
+        records.into_iter().for_each(|record| self.table.take(record, &mut news));
+        news.tidy();
+        news
+    }
+}
+
+impl News {
+    /// Leaves out processes of which there is nothing new.
+    pub(crate) fn tidy(&mut self) {
+        self.processes.retain(|change| !(change.maps.is_empty() && change.how == How::Mapped));
+    }
+}
+
+impl Table {
+    /// Makes a process known, with its mappings.
+    pub(crate) fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Mapped>) {
+        let maps = maps.into_iter().map(|map| (map.start, map)).collect();
+        self.names.insert(pid, name.to_owned());
+        self.processes.insert(pid, Process { parent, name: name.to_owned(), maps });
+    }
+
+    /// All processes that are known.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.processes.keys().copied()
+    }
+
+    /// A process with all that it has mapped, as news.
+    pub(crate) fn seen(&self, pid: u32, at: u64, how: How) -> Option<Change> {
+        Some(self.processes.get(&pid)?.change(pid, at, how))
+    }
+
+    /// Whether a process is known.
+    pub(crate) fn knows(&self, pid: u32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// What a process has mapped, by address.
+    pub(crate) fn maps(&self, pid: u32) -> impl Iterator<Item = &Mapped> {
+        self.processes.get(&pid).into_iter().flat_map(|process| process.maps.values())
+    }
+
+    /// Forgets those that had left when this was called before.
+    pub(crate) fn forget(&mut self) {
         for (pid, tid) in std::mem::take(&mut self.left) {
             self.names.remove(&tid);
             if pid == tid {
                 self.processes.remove(&pid);
             }
         }
-        let mut news = News::default();
-        for record in records {
-            self.take(record, &mut news);
-        }
-        news.processes.retain(|change| !(change.maps.is_empty() && change.how == How::Mapped));
-        news
     }
 
-    fn take(&mut self, record: Record, news: &mut News) {
+    /// Takes a record in; records of one process are in the order of time.
+    pub(crate) fn take(&mut self, record: Record, news: &mut News) {
         let Record { pid, tid, at, what } = record;
         match what {
             What::Lost(count) => self.lost += count,
@@ -241,87 +274,6 @@ impl Process {
     }
 }
 
-/// A record of the side band.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Record {
-    pid: u32,
-    tid: u32,
-    at: u64,
-    what: What,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
-    Map(Mapped),
-    /// The thread is called so; true: it runs a new program.
-    Name(String, bool),
-    /// Process and thread that made it.
-    Fork((u32, u32)),
-    Exit,
-    Lost(u64),
-}
-
-impl Record {
-    /// Reads a record with its header; `None` for one of another kind, or of data.
-    fn read(bytes: &[u8]) -> Option<Record> {
-        let kind = number(bytes, 0, 4)? as u32;
-        let misc = number(bytes, 4, 2)? as u16;
-        let id = |at| number(bytes, at, 4).map(|id| id as u32);
-        // They end with the time.
-        let (body, time) = bytes.split_last_chunk::<8>()?;
-        let at = u64::from_le_bytes(*time);
-        let (pid, tid, what) = match kind {
-            LOST => (0, 0, What::Lost(number(bytes, 16, 8)?)),
-            COMM => (id(8)?, id(12)?, What::Name(text(body, 16), misc & COMM_EXEC != 0)),
-            // Process, parent, thread, thread of the parent.
-            EXIT => (id(8)?, id(16)?, What::Exit),
-            FORK => (id(8)?, id(16)?, What::Fork((id(12)?, id(20)?))),
-            MMAP2 => (id(8)?, id(12)?, What::Map(mapping(body, misc)?)),
-            _ => return None,
-        };
-        Some(Record { pid, tid, at, what })
-    }
-}
-
-fn mapping(body: &[u8], misc: u16) -> Option<Mapped> {
-    let [start, len, offset] = [16, 24, 32].map(|at| number(body, at, 8));
-    let protection = number(body, 64, 4)? as u32;
-    if protection & EXECUTABLE == 0 {
-        return None;
-    }
-    let build_id = if misc & HAS_BUILD_ID == 0 {
-        String::new()
-    } else {
-        let len = usize::from(*body.get(40)?).min(20);
-        body.get(44..44 + len)?.iter().map(|byte| format!("{byte:02x}")).collect()
-    };
-    let path = match text(body, 72).as_str() {
-        "" | "//anon" => "[anon]".to_owned(),
-        path if path.starts_with("[anon")
-            || path.starts_with("/memfd:")
-            || path.starts_with("anon_inode:") =>
-        {
-            "[anon]".to_owned()
-        }
-        path => path.to_owned(),
-    };
-    let start = start?;
-    Some(Mapped { start, end: start.saturating_add(len?), offset: offset?, path, build_id })
-}
-
-/// A number of so many bytes.
-fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
-    let mut word = [0; 8];
-    word.get_mut(..len)?.copy_from_slice(bytes.get(at..at + len)?);
-    Some(u64::from_le_bytes(word))
-}
-
-/// The text at `at` up to its NUL.
-fn text(bytes: &[u8], at: usize) -> String {
-    let text = bytes.get(at..).unwrap_or_default().split(|byte| *byte == 0).next();
-    String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,29 +319,6 @@ mod tests {
         assert_eq!(names, ["test", "sh"]);
         assert_eq!(mappings.lost(), 0);
         mappings.news();
-        assert!(!mappings.processes.contains_key(&pid), "it has left");
-    }
-
-    #[test]
-    fn cut_records_are_none() {
-        let mut map = vec![10, 0, 0, 0, 0, 0x40, 0, 0];
-        map.extend([7_u32, 7].iter().flat_map(|id| id.to_le_bytes()));
-        map.extend([0x1000_u64, 0x2000, 0x3000].iter().flat_map(|word| word.to_le_bytes()));
-        map.extend([3, 0, 0, 0, 0xab, 0xcd, 0xef].iter().chain(&[0; 17]));
-        map.extend([5_u32, 2].iter().flat_map(|word| word.to_le_bytes()));
-        map.extend(b"/bin/app");
-        map.extend(9_u64.to_le_bytes());
-        let expected = Mapped {
-            start: 0x1000,
-            end: 0x3000,
-            offset: 0x3000,
-            path: "/bin/app".to_owned(),
-            build_id: "abcdef".to_owned(),
-        };
-        assert_eq!(Record::read(&map), Some(Record { pid: 7, tid: 7, at: 9, what: What::Map(expected) }));
-        for len in 0..80 {
-            let _ = Record::read(&map[..len]);
-        }
-        assert_eq!(Record::read(&map[..40]), None);
+        assert!(!mappings.table.knows(pid), "it has left");
     }
 }

@@ -1,0 +1,29 @@
+//! Where threads are, some times a second, with their stacks; and what processes map meanwhile.
+//!
+//! ```text
+//! perf_event_open(2) ─ rings ─▶ records, samples ─ by time ─▶ mappings ─▶ modules ─ unwind ─▶ Sample
+//! ```
+//! The kernel interrupts a thread, follows its own stack, and copies some of the thread's with its registers. The copy
+//! is unwound at once, by the `.eh_frame` of the files that are mapped (crate `framehop`): only addresses remain. Code
+//! that has none is followed by its frame pointers. Nothing in the process knows of it.
+//!
+//! | module | job |
+//! |---|---|
+//! | `sampler` | the events, and one round of reading them |
+//! | `sample` | a record that is a sample |
+//! | `records` | the other records: mappings, forks, names |
+//! | `mappings` | what processes have mapped; of all of them, without samples, too |
+//! | `unwind` | a copy of a stack to addresses |
+//! | `modules` | what of a file unwinding needs |
+#![forbid(unsafe_code)]
+
+mod arch;
+pub mod mappings;
+mod modules;
+mod records;
+mod sample;
+mod sampler;
+mod unwind;
+
+pub use sampler::{Error, Round, Sampler, Settings, Targets};
+pub use unwind::Sample;

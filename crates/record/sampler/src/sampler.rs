@@ -1,0 +1,338 @@
+//! The events that sample threads, and one round of reading them.
+
+use crate::mappings::{How, Mapped, News, Table};
+use crate::records::{self, Record};
+use crate::sample::Raw;
+use crate::unwind::{Sample, Unwinder};
+use mote_symbol::collect::{self, BuildIds};
+use mote_sys::Errno;
+use mote_sys::fd::Fd;
+use mote_sys::perf::{self, Sampling};
+use mote_sys::perf_ring::{PerfRing, RECORD_MAX};
+use mote_sys::time::{ClockId, clock_gettime};
+use std::collections::BTreeSet;
+
+/// Pages of 4 KiB for the records of one CPU: as many as the kernel gives, from the largest on.
+const PAGES: [usize; 6] = [1024, 512, 256, 128, 64, 32];
+/// How often the threads of a process are listed, until there are no new ones.
+const LISTS: usize = 10;
+
+/// What is sampled, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Samples in a second of time on a CPU, for each CPU.
+    pub frequency: u64,
+    /// Bytes that are copied of a thread's stack; 0: it is followed by frame pointers.
+    pub stack: u32,
+    /// CPUs that there can be.
+    pub cpus: u32,
+    /// Whose threads.
+    pub targets: Targets,
+}
+
+/// Whose threads are sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Targets {
+    /// What the calling thread starts from now on, from the moment on when it runs another program.
+    Started,
+    /// These processes, and what they start from now on.
+    Processes(Vec<u32>),
+    /// All.
+    All,
+}
+
+/// Why threads cannot be sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The kernel does not let us.
+    #[error(
+        "the kernel does not let this user sample these threads ({0:?}): set sysctl kernel.perf_event_paranoid to 2 \
+         or less, or record as root; of all processes (-a) only root may, or with perf_event_paranoid 0"
+    )]
+    Forbidden(Errno),
+    /// There is no memory for records that may be locked.
+    #[error(
+        "there is no memory for samples that may be locked: raise `ulimit -l`, or kernel.perf_event_mlock_kb"
+    )]
+    Memory,
+    /// A process has ended.
+    #[error("process {0} has ended")]
+    Gone(u32),
+    /// Another error of perf_event_open(2).
+    #[error("perf_event_open(2): {0:?}")]
+    Other(Errno),
+}
+
+/// What a round of reading has found.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// By time.
+    pub samples: Vec<Sample>,
+    /// What processes have mapped, forked and run.
+    pub news: News,
+    /// CPUs on which records were lost since the last round, because they were not read in time, and how many.
+    pub lost: Vec<(u32, u64)>,
+}
+
+/// Samples threads.
+pub struct Sampler {
+    rings: Vec<(u32, PerfRing)>,
+    /// Events whose records go to these rings.
+    others: Vec<Fd>,
+    how: Sampling,
+    table: Table,
+    unwinder: Unwinder,
+    build_ids: BuildIds,
+    buffer: Vec<u8>,
+    /// Records that came while others were read.
+    later: Vec<Item>,
+    /// Lost records that were told of.
+    told: u64,
+}
+
+impl std::fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sampler").field("how", &self.how).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+enum What {
+    Sample(Raw, u32),
+    Record(Record, u32),
+}
+
+#[derive(Debug)]
+struct Item {
+    time: u64,
+    what: What,
+}
+
+impl Sampler {
+    /// Opens the events. What [`Targets::Started`] means is sampled from its start on; others when
+    /// [`Sampler::enable`] is called.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn open(settings: &Settings) -> Result<Sampler, Error> {
+        let how = Sampling {
+            cycles: true,
+            frequency: settings.frequency,
+            kernel: true,
+            stack: settings.stack / 8 * 8,
+            on_exec: settings.targets == Targets::Started,
+            counts_lost: true,
+        };
+        let mut sampler = Sampler {
+            rings: Vec::new(),
+            others: Vec::new(),
+            how,
+            table: Table::default(),
+            unwinder: Unwinder::default(),
+            build_ids: BuildIds::default(),
+            buffer: vec![0; RECORD_MAX],
+            later: Vec::new(),
+            told: 0,
+        };
+        match &settings.targets {
+            Targets::Started => {
+                sampler.know(std::process::id());
+                sampler.add(0, settings.cpus)?;
+            }
+            Targets::All => {
+                sampler.add(-1, settings.cpus)?;
+            }
+            Targets::Processes(pids) => {
+                for pid in pids {
+                    sampler.add_process(*pid, settings.cpus)?;
+                }
+            }
+        }
+        Ok(sampler)
+    }
+
+    /// Whether code of the kernel is sampled, too: it may be forbidden.
+    #[must_use]
+    pub fn has_kernel(&self) -> bool {
+        self.how.kernel
+    }
+
+    /// Whether the processor's cycles are what samples are taken by; else the time on a CPU.
+    #[must_use]
+    pub fn has_cycles(&self) -> bool {
+        self.how.cycles
+    }
+
+    /// Begins to sample.
+    ///
+    /// # Errors
+    /// As ioctl(2).
+    pub fn enable(&self) -> Result<(), Error> {
+        self.events().try_for_each(|event| perf::enable(event).map_err(Error::Other))
+    }
+
+    /// Takes no more samples; those that were taken can still be read.
+    pub fn disable(&self) {
+        self.events().for_each(|event| {
+            let _ = perf::disable(event);
+        });
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Fd> {
+        self.rings.iter().map(|(_, ring)| ring.event()).chain(&self.others)
+    }
+
+    fn add_process(&mut self, pid: u32, cpus: u32) -> Result<(), Error> {
+        self.know(pid);
+        let mut known = BTreeSet::new();
+        for _ in 0..LISTS {
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Gone(pid))?;
+            let tids: Vec<i32> = tasks
+                .flatten()
+                .filter_map(|entry| entry.file_name().to_string_lossy().parse().ok())
+                .filter(|tid| known.insert(*tid))
+                .collect();
+            if tids.is_empty() {
+                break;
+            }
+            for tid in tids {
+                match self.add(tid, cpus) {
+                    // A thread that has ended meanwhile.
+                    Err(Error::Other(Errno(libc::ESRCH))) => {}
+                    added => added?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a thread on all CPUs.
+    fn add(&mut self, tid: i32, cpus: u32) -> Result<(), Error> {
+        for cpu in 0..cpus {
+            let event = match self.event(tid, cpu) {
+                // A CPU that is possible, but not there.
+                Err(Error::Other(Errno(libc::ENODEV))) => continue,
+                event => event?,
+            };
+            match self.rings.iter().find(|(other, _)| *other == cpu) {
+                Some((_, ring)) => {
+                    perf::send_to(&event, ring.event()).map_err(Error::Other)?;
+                    self.others.push(event);
+                }
+                None => {
+                    let ring = ring(event)?;
+                    self.rings.push((cpu, ring));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens an event: of what can be had, which is the same for all.
+    fn event(&mut self, tid: i32, cpu: u32) -> Result<Fd, Error> {
+        loop {
+            let is_first = self.rings.is_empty();
+            match perf::sample(&self.how, tid, cpu) {
+                Ok(event) => return Ok(event),
+                // No such counter: a virtual machine.
+                Err(Errno(libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO)) if self.how.cycles && is_first => {
+                    self.how.cycles = false;
+                }
+                Err(Errno(libc::EINVAL)) if self.how.counts_lost && is_first => self.how.counts_lost = false,
+                Err(Errno(libc::EACCES | libc::EPERM)) if self.how.kernel && is_first => {
+                    self.how.kernel = false
+                }
+                Err(why @ Errno(libc::EACCES | libc::EPERM)) => return Err(Error::Forbidden(why)),
+                Err(why) => return Err(Error::Other(why)),
+            }
+        }
+    }
+
+    /// Makes a process known that runs already.
+    fn know(&mut self, pid: u32) {
+        let mut maps = collect::maps(pid);
+        self.build_ids.fill(pid, &mut maps);
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let maps = maps.into_iter().map(|map| Mapped {
+            start: map.start,
+            end: map.end,
+            offset: map.offset,
+            path: map.path,
+            build_id: map.build_id,
+        });
+        self.table.know(pid, 0, name.trim_end(), maps);
+    }
+
+    /// Reads what has come since the last round: some fifty times a second. `is_last`: nothing comes any more.
+    pub fn round(&mut self, is_last: bool) -> Round {
+        // What comes later than this may depend on what has come on another CPU.
+        let until = if is_last { u64::MAX } else { clock_gettime(ClockId::Monotonic) };
+        let mut items = std::mem::take(&mut self.later);
+        for (cpu, ring) in &mut self.rings {
+            while let Some(len) = ring.next(&mut self.buffer) {
+                let Some(bytes) = self.buffer.get(..len) else { continue };
+                let item = match Raw::read(bytes, self.how.stack > 0) {
+                    Some(raw) => Some(Item { time: raw.time, what: What::Sample(raw, *cpu) }),
+                    None => Record::read(bytes)
+                        .map(|record| Item { time: record.at, what: What::Record(record, *cpu) }),
+                };
+                items.extend(item);
+            }
+        }
+        items.sort_by_key(|item| item.time);
+        self.later = items.split_off(items.partition_point(|item| item.time <= until));
+        self.table.forget();
+        let mut round = Round::default();
+        for item in items {
+            match item.what {
+                What::Record(Record { what: records::What::Lost(count), .. }, cpu) => {
+                    round.lost.push((cpu, count))
+                }
+                What::Record(record, _) => {
+                    let (before, pid) = (round.news.processes.len(), record.pid);
+                    let changes = record.changes_mappings();
+                    self.table.take(record, &mut round.news);
+                    if changes || round.news.processes.len() > before {
+                        self.unwinder.forget(pid);
+                    }
+                }
+                What::Sample(raw, cpu) => {
+                    if !self.table.knows(raw.pid) && raw.pid != 0 {
+                        self.know(raw.pid);
+                        round.news.processes.extend(self.table.seen(raw.pid, raw.time, How::Mapped));
+                    }
+                    round.samples.push(self.unwinder.finish(raw, cpu, &self.table));
+                }
+            }
+        }
+        round.news.tidy();
+        self.told += round.lost.iter().map(|(_, count)| count).sum::<u64>();
+        // The kernel tells of them with the next record for which there is room: at the end there is none.
+        if is_last && let Some((cpu, _)) = self.rings.first() {
+            let lost = self.events().filter_map(|event| perf::lost(event).ok()).sum::<u64>();
+            let more = lost.saturating_sub(self.told);
+            round.lost.extend((self.how.counts_lost && more > 0).then_some((*cpu, more)));
+        }
+        round
+    }
+
+    /// The processes that are known, with all that they have mapped: at the beginning, those that run already.
+    #[must_use]
+    pub fn known(&self, at: u64) -> News {
+        let processes = self.table.pids().filter_map(|pid| self.table.seen(pid, at, How::Mapped)).collect();
+        News { processes, threads: Vec::new() }
+    }
+}
+
+/// Memory for the records of an event, as much as may be locked.
+fn ring(event: Fd) -> Result<PerfRing, Error> {
+    for pages in PAGES {
+        let again = mote_sys::fd::duplicate(&event).map_err(Error::Other)?;
+        match PerfRing::new(again, pages) {
+            Ok(ring) => return Ok(ring),
+            Err(Errno(libc::EPERM | libc::ENOMEM)) => {}
+            Err(why) => return Err(Error::Other(why)),
+        }
+    }
+    Err(Error::Memory)
+}

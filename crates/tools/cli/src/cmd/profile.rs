@@ -1,0 +1,179 @@
+//! `mote profile`: where time goes, by samples.
+
+use crate::cmd;
+use crate::out::{self, Place};
+use crate::own_recording::{self, RecordArgs};
+use crate::units;
+use mote_analysis::run as feed;
+use mote_daemon::{Options, ProfileOptions};
+use mote_timeline::{Range, Source, Trace};
+use mote_view::{Hotspots, Sampled};
+use mote_words::COLUMNS;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Sample threads, and show in which functions they are
+///
+/// The kernel interrupts each thread that runs on a CPU some times a second, and notes where it is, with its stack:
+/// also of programs without frame pointers, by their .eh_frame. The programs need nothing, and know nothing of it. With
+/// -i, the samples of a recording are shown: of one of `mote record --profile`, too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mote profile -- ./app                    a table of functions, when it has ended
+  mote profile -p 4711 --duration 10s      of a running process
+  mote profile -a --duration 10s           of the whole system, as root
+  mote profile -i trace --graph            what was called, from the outermost functions on
+  mote export trace --to svg               a flame graph, of the same recording
+  mote profile -F 99 --frame-pointers -- ./app
+                                           cheaper, for programs that were built with frame pointers
+
+The table has a row for each function: self, the samples in it, and total, those in it or in what it called (once,
+where it calls itself). Inlined functions count like others, where there is debug information.
+
+Samples are events profile_sample, with the fields callstack_kernel, callstack_user and complete (the stack was
+followed to its begin), in the directory `profile` of the recording; `mote view`, `mote export` and other programs show
+them. Where the processor's cycles can be counted they are by these, else by the time on a CPU.
+
+Rights: users may sample their own processes where sysctl kernel.perf_event_paranoid is 2 or less, the kernel's code
+with 1 or less; the whole system with 0 or less, or as root.
+
+JSON: one object. Its keys are stable:
+  samples    how many
+  complete   of how many the stack was followed to its begin; null where that is not known
+  functions  [{name, module, self, total}]
+  tree       [{name, module, total, calls: [...]}], from the outermost functions on
+  lost       samples and other events that were lost; null where the number is unknown
+
+Exit status: 0 done, 1 there is no sample, 2 failed, or a part of the recording is damaged (what is readable is
+shown).")]
+pub(crate) struct Args {
+    /// Show this recording
+    #[arg(short, long, value_name = "DIR")]
+    input: Option<PathBuf>,
+    /// Show calls as a tree
+    #[arg(short, long, conflicts_with = "format")]
+    graph: bool,
+    /// Show so many levels of the tree
+    #[arg(long, value_name = "NUMBER", requires = "graph", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+    /// Show so many functions
+    #[arg(long, value_name = "NUMBER", default_value_t = 40)]
+    rows: usize,
+    /// A table for people, or JSON
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    format: Format,
+    /// Sample the whole system; without a command, until Ctrl-C or --duration
+    #[arg(short, long, conflicts_with = "input")]
+    all: bool,
+    #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Table,
+    Json,
+}
+
+/// How threads are sampled.
+#[derive(Debug, clap::Args)]
+struct HowArgs {
+    /// Samples in a second
+    #[arg(short = 'F', long, value_name = "NUMBER", default_value_t = 999)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000), conflicts_with = "input")]
+    frequency: u64,
+    /// Bytes of each thread's stack that are copied to follow it
+    #[arg(long, value_name = "SIZE", default_value = "8k", value_parser = stack, conflicts_with = "input")]
+    stack_size: u32,
+    /// Follow stacks by frame pointers instead: programs have to be built with them
+    #[arg(long, conflicts_with_all = ["stack_size", "input"])]
+    frame_pointers: bool,
+}
+
+impl HowArgs {
+    fn options(&self, all: bool) -> ProfileOptions {
+        let stack = if self.frame_pointers { 0 } else { self.stack_size };
+        ProfileOptions { frequency: self.frequency, stack, all }
+    }
+}
+
+/// Samples in a recording of events.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SamplingArgs {
+    /// Sample threads, too: so many times a second [default: 999]
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true, default_missing_value = "999")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    profile: Option<u64>,
+}
+
+/// Bytes of stacks that are copied where nothing else is said.
+const STACK: u32 = 8 << 10;
+
+impl SamplingArgs {
+    /// How threads are to be sampled, if they are.
+    pub(crate) fn options(&self, all: bool) -> Option<ProfileOptions> {
+        self.profile.map(|frequency| ProfileOptions { frequency, stack: STACK, all })
+    }
+}
+
+/// The kernel copies less than 64 KiB (`perf_event_open(2)`, `sample_stack_user`), and a record has more than that.
+const STACK_MAX: u64 = 63 << 10;
+
+fn stack(text: &str) -> Result<u32, String> {
+    let bytes = units::size(text)?;
+    let fits = |bytes: &u32| (512..=STACK_MAX).contains(&u64::from(*bytes));
+    u32::try_from(bytes).ok().filter(fits).ok_or_else(|| "give 512 to 63k bytes".to_owned())
+}
+
+/// Shows the samples; see the help for the exit status.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(dir) = &args.input else {
+        anyhow::ensure!(
+            args.all || args.record.has_subject(),
+            "what is to be sampled? mote profile -- CMD, -p PID, or -a; -i DIR shows a recording"
+        );
+        let profile = Some(args.how.options(args.all));
+        let options = Options { profile, ..args.record.options()? };
+        let recorded = own_recording::record(&args.record, &options, "samples")?;
+        let shown = shown(args, &recorded.directory, args.record.place())?;
+        return Ok(own_recording::status(&recorded).unwrap_or(shown));
+    };
+    shown(args, dir, Place::Output)
+}
+
+fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
+    let trace = Trace::open(dir)?;
+    let mut stacks = cmd::stacks(&trace, dir, None)?;
+    let mut events = trace.events(Range::ALL);
+    let hotspots: Hotspots = feed(&mut events, Sampled::new(&mut stacks));
+    let width = place.width().unwrap_or(COLUMNS);
+    let depth = args.depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX);
+    let page = match args.format {
+        Format::Json => {
+            let mut all = serde_json::to_value(&hotspots)?;
+            all["lost"] = (!trace.lost_unknown()).then(|| trace.lost()).into();
+            serde_json::to_string_pretty(&all)? + "\n"
+        }
+        Format::Table if args.graph => hotspots.tree(depth, width),
+        Format::Table => hotspots.table(args.rows, width),
+    };
+    match place {
+        Place::Output => out::print(&page)?,
+        Place::Error => place.show(&page),
+    }
+    stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
+    if trace.lost_unknown() || trace.lost() > 0 {
+        say!("samples or events were lost while recording; `mote report` says why");
+    }
+    if cmd::tell(&[trace.problems(), Source::problems(&events)]) {
+        return Ok(cmd::FAILED.into());
+    }
+    if hotspots.samples == 0 {
+        say!("{} has no sample: nothing of what was sampled ran on a CPU meanwhile", dir.display());
+        return Ok(cmd::NOTHING.into());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,191 @@
+//! `mote profile`: samples with whole stacks, of programs that know nothing of mote, also for users without rights.
+
+use crate::support::compiled::compile;
+use crate::support::{Record, is_root, output_of, programs};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn mote(words: &[&str]) -> Output {
+    Command::new(programs::mote()).args(words).output().expect("it runs")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a test's path")
+}
+
+fn shown(trace: &Path) -> Value {
+    let shown = mote(&["profile", "-i", text(trace), "--format", "json"]);
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    serde_json::from_slice(&shown.stdout).expect("JSON")
+}
+
+/// Samples of a function: its own, and with what it called.
+fn of(all: &Value, name: &str) -> (u64, u64) {
+    let functions = all["functions"].as_array().expect("a list");
+    let found = functions.iter().find(|function| function["name"] == name);
+    let found = found.unwrap_or_else(|| panic!("no {name} in {all}"));
+    (found["self"].as_u64().expect("a number"), found["total"].as_u64().expect("a number"))
+}
+
+/// That the samples are those of `hot.c`.
+fn assert_hot(all: &Value) {
+    let samples = all["samples"].as_u64().expect("a number");
+    assert!(samples > 100, "{samples} samples");
+    assert_eq!(all["lost"], 0);
+    let complete = all["complete"].as_u64().expect("a number");
+    assert!(100 * complete >= 95 * samples, "{complete} of {samples} are whole");
+    let share = |count: u64| 100 * count / samples;
+    let ((spin, _), (_, much), (_, little), (_, work)) =
+        (of(all, "spin"), of(all, "much"), of(all, "little"), of(all, "work"));
+    assert!(share(spin) >= 90 && share(work) >= 95, "{spin} in spin, {work} below work, of {samples}");
+    assert!((65..=85).contains(&share(much)) && (15..=35).contains(&share(little)), "{much} to {little}");
+}
+
+#[test]
+fn of_a_command_in_all_forms() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "hot.c", &["-O2", "-fomit-frame-pointer"]);
+    let trace = keep.path().join("trace");
+    let run = mote(&["profile", "-o", text(&trace), "--", text(&program)]);
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&run.stdout),
+        "1\n",
+        "the program's own output, and the table beside it"
+    );
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("with their whole stack") && said.contains("spin [hot_c"), "{said}");
+    assert_hot(&shown(&trace));
+
+    let graph = mote(&["profile", "-i", text(&trace), "--graph"]);
+    let graph = String::from_utf8_lossy(&graph.stdout).into_owned();
+    let level = |name: &str| {
+        let line = graph.lines().find(|line| line.contains(&format!(" {name} ["))).expect("each is there");
+        line.find(name).expect("it is")
+    };
+    assert!(level("work") < level("much") && level("much") < level("spin"), "{graph}");
+    let shallow = mote(&["profile", "-i", text(&trace), "--graph", "--depth", "1"]);
+    assert!(!String::from_utf8_lossy(&shallow.stdout).contains("spin"));
+
+    // The samples are events: for everybody else, too.
+    let view = output_of(Command::new(programs::mote()).args(["view", text(&trace), "--format", "json"]));
+    let first: Value = serde_json::from_str(view.lines().next().expect("samples")).expect("JSON");
+    assert_eq!(first["event"], "profile_sample");
+    let folded = keep.path().join("folded");
+    let done = mote(&["export", text(&trace), "--to", "folded", "-o", text(&folded)]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let folded = std::fs::read_to_string(folded).expect("written");
+    assert!(folded.lines().any(|line| line.contains("work;much;spin")), "{folded}");
+    let babeltrace = Command::new("babeltrace2").arg(&trace).output().expect("the tests have it");
+    assert!(babeltrace.status.success(), "{}", String::from_utf8_lossy(&babeltrace.stderr));
+    let lines = String::from_utf8_lossy(&babeltrace.stdout).lines().count();
+    assert_eq!(lines as u64, shown(&trace)["samples"].as_u64().expect("a number"));
+}
+
+#[test]
+fn of_programs_without_symbols_and_by_frame_pointers() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let stripped = compile(&keep, "hot.c", &["-O2", "-s"]);
+    let trace = keep.path().join("stripped");
+    mote(&["profile", "-o", text(&trace), "--", text(&stripped)]);
+    let all = shown(&trace);
+    let (samples, complete) = (all["samples"].as_u64().expect("a number"), &all["complete"]);
+    assert!(100 * complete.as_u64().expect("a number") >= 95 * samples, "{complete} of {samples}");
+
+    let program = compile(&keep, "hot.c", &["-O2", "-fno-omit-frame-pointer"]);
+    let trace = keep.path().join("pointers");
+    let run = mote(&["profile", "-F", "499", "--frame-pointers", "-o", text(&trace), "--", text(&program)]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let all = shown(&trace);
+    let samples = all["samples"].as_u64().expect("a number");
+    // A leaf needs no frame: its caller may be missing.
+    assert!(of(&all, "work").1 * 100 >= samples * 90, "{all}");
+}
+
+#[test]
+fn of_processes_that_run() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "hot.c", &["-O2"]);
+    let start = || Command::new(&program).arg("100000000").stdout(Stdio::null()).spawn().expect("it starts");
+    let mut children = [start(), start()];
+    let trace = keep.path().join("trace");
+    let pids = children.each_ref().map(|child| child.id().to_string()).join(",");
+    let run = mote(&["profile", "-p", &pids, "--duration", "1s", "-o", text(&trace)]);
+    for child in &mut children {
+        assert!(child.try_wait().expect("a child").is_none(), "it goes on");
+        child.kill().and_then(|()| child.wait()).expect("a child");
+    }
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    let all = shown(&trace);
+    let samples = all["samples"].as_u64().expect("a number");
+    assert!(samples > 100 && of(&all, "work").1 * 100 >= samples * 90, "{all}");
+    // Two threads of each.
+    let view = output_of(Command::new(programs::mote()).args(["view", text(&trace), "--format", "json"]));
+    let events = view.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let threads: BTreeSet<(String, u64)> =
+        events.map(|event| (event["thread"].to_string(), event["tid"].as_u64().expect("a thread"))).collect();
+    assert_eq!(threads.len(), 4, "{threads:?}");
+    assert!(threads.iter().all(|(name, _)| name.contains("hot_c")), "{threads:?}");
+}
+
+#[test]
+fn beside_events_and_functions_in_one_recording() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "hot.c", &["-O2"]);
+    let trace = Record::program(&[&program]).with(&["-f", "work", "--profile=499"]).run().ends_with(0);
+    let events = trace.events();
+    let count = |name: &str| events.iter().filter(|event| event.name == name).count();
+    assert_eq!(count("f:work"), 2);
+    assert!(count("profile_sample") > 50, "{}", count("profile_sample"));
+    assert!(trace.err.contains("samples "), "{}", trace.err);
+    // On one clock: samples lie inside of the calls.
+    let work: Vec<_> = events.iter().filter(|event| event.name == "f:work").collect();
+    let begin = work.iter().map(|event| event.time - event.number("duration")).min().expect("two");
+    let end = work.iter().map(|event| event.time).max().expect("two");
+    let samples = events.iter().filter(|event| event.name == "profile_sample");
+    let inside = samples.filter(|event| (begin..=end).contains(&event.time)).count();
+    assert!(inside * 10 >= count("profile_sample") * 8, "{inside}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let trace = |name: &str| keep.path().join(name).to_str().expect("text").to_owned();
+    let says = |words: &[&str], status: i32, what: &str| {
+        let run = mote(words);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert_eq!(run.status.code(), Some(status), "{words:?}: {said}");
+        assert!(said.contains(what), "{words:?}: {said}");
+    };
+    says(&["profile"], 2, "what is to be sampled?");
+    says(&["profile", "-p", "1999999999", "-o", &trace("gone")], 2, "1999999999");
+    says(&["profile", "--stack-size", "1M", "--", "true"], 2, "512 to 63k");
+    says(&["profile", "-F", "0", "--", "true"], 2, "1..=100000");
+    // A program that does nothing has no samples, and that is said.
+    says(&["profile", "-F", "1", "-o", &trace("idle"), "--", "sleep", "0.1"], 1, "has no sample");
+    if !is_root() {
+        says(&["profile", "-a", "--duration", "1s", "-o", &trace("all")], 2, "perf_event_paranoid");
+        says(&["profile", "-p", "1", "--duration", "1s", "-o", &trace("init")], 2, "does not let this user");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_it_with_a_whole_recording() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "hot.c", &["-O2"]);
+    let mut child = Command::new(&program).arg("100000000").stdout(Stdio::null()).spawn().expect("it starts");
+    let running = Record::process(child.id().into()).with(&["--profile"]).start();
+    running.wait_until_said("recording");
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(Signal::SIGINT);
+    let trace = running.wait().ends_with(0);
+    child.kill().and_then(|()| child.wait()).expect("a child");
+    let samples = trace.events().iter().filter(|event| event.name == "profile_sample").count();
+    let summary =
+        trace.err.lines().find(|line| line.starts_with("  samples ")).unwrap_or_default().to_owned();
+    assert!(samples > 0 && summary.contains(&format!(" {samples} ")), "{samples} of {summary}");
+}
