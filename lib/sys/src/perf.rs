@@ -155,8 +155,8 @@ pub struct Sampling {
 ///
 /// # Errors
 /// `ENOENT` where there are no such cycles; `ENODEV`: there is no such CPU; `ESRCH`: there is no such thread; `EACCES`,
-/// `EPERM` without `CAP_PERFMON`, where `kernel.perf_event_paranoid` asks for it; `EMFILE`; `EINVAL` before Linux 5.12, and where
-/// records are counted before 6.0.
+/// `EPERM` without `CAP_PERFMON`, where `kernel.perf_event_paranoid` asks for it; `EMFILE`; `EINVAL` before Linux 5.12,
+/// and where records are counted before 6.0.
 pub fn sample(how: &Sampling, thread: i32, cpu: u32) -> Result<Fd> {
     let flag = |on: bool, flag: u64| if on { flag } else { 0 };
     let has_stack = how.stack > 0;
