@@ -2,13 +2,16 @@
 //! do what they did, and are as they were afterwards.
 
 use crate::support::compiled::{Steady, compile};
-use crate::support::{Record, Trace, has_tool, output_of, programs};
+use crate::support::{Record, Trace, has_tool, output_of, programs, wait_for};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
 use nix::sys::signal::Signal;
 use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
+use tempfile::TempDir;
 
 /// How often each function was called.
 fn calls(trace: &Trace) -> BTreeMap<String, u64> {
@@ -134,6 +137,46 @@ fn what_cannot_be_probed_is_said() {
     let trace = Record::program(&[fixed.as_os_str(), "slow".as_ref()]).with(&["-f", "slow"]).run();
     assert!(trace.err.contains("its C library has no `dlopen`"), "{}", trace.err);
     assert_eq!(trace.out, "slow\n");
+}
+
+/// A script that starts a program in several ways.
+fn script(keep: &TempDir, lines: &str) -> PathBuf {
+    let script = keep.path().join("script");
+    fs::write(&script, format!("#!/bin/sh\n{lines}\n")).expect("a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    script
+}
+
+#[test]
+fn programs_that_the_command_starts_are_probed() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "steady.c", &["-O2"]);
+    let name = program.to_str().expect("text");
+    let lines = format!(
+        "(sleep 0.05; exec {name} slow) & {name} slow; sh -c '{name} slow; true'; env {name} slow | cat\n\
+         wait; trap 'echo trapped' USR1; kill -USR1 $$; sleep 0.01; kill -9 $(sh -c 'echo $PPID') "
+    );
+    let script = script(&keep, &lines);
+    let trace = Record::program(&[&script]).with(&["-f", "slow", "-f", "no_such"]).run().ends_with(128 + 9);
+    assert_eq!(trace.out, "slow\nslow\nslow\nslow\ntrapped\n");
+    assert_eq!(calls(&trace), BTreeMap::from([("slow".to_owned(), 4 * 6)]));
+    assert_eq!(trace.err.matches("probes in 1 function of process").count(), 4, "{}", trace.err);
+    // Nothing in any of them.
+    let trace = Record::program(&[&script]).with(&["-f", "no_such"]).run();
+    assert!(trace.err.contains("no function of it is called `no_such`"), "{}", trace.err);
+    assert!(trace.err.contains("programs that it has started"), "{}", trace.err);
+}
+
+#[test]
+fn a_recorder_that_dies_lets_what_it_follows_go_on() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let done = keep.path().join("done");
+    let lines = format!("sleep 0.2; sleep 0.2; sh -c 'sleep 0.2; echo done > {}'", done.display());
+    let running = Record::program(&[&script(&keep, &lines)]).with(&["-f", "no_such"]).start();
+    running.wait_until_said("recording");
+    running.signal(Signal::SIGKILL);
+    wait_for("the script's end", || done.exists().then_some(()));
+    running.wait();
 }
 
 #[test]

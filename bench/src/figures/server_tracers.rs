@@ -1,8 +1,9 @@
 //! Tracers that are attached to a running server, and let go again: mote's two verbs, and its peers.
 //!
-//! They do one of two things. *Slow calls*: look at every system call, and tell of those over 10 ms (`mote latency`,
+//! They do one of three things. *Slow calls*: look at every system call, and tell of those over 10 ms (`mote latency`,
 //! bpftrace; `strace -c` adds up times). *All events*: every system call and all of the scheduler (`mote record`, `perf
-//! record`, ftrace; `perf trace` has system calls only).
+//! record`, ftrace; `perf trace` has system calls only). *Profile*: 999 samples a second with stacks by `.eh_frame`
+//! (`mote record --profile`, `perf record --call-graph dwarf`).
 
 use super::kernel::mote;
 use super::kernel_peers::{Ftrace, WITH_TRACEFS};
@@ -38,11 +39,15 @@ pub(super) enum Tracer {
     PerfRecord,
     /// `perf trace`: system calls as text, to disk.
     PerfTrace,
+    /// `mote record --profile`: stacks, unwound at once, to disk.
+    Profile,
+    /// `perf record --call-graph dwarf`: copies of stacks, to disk; unwound later.
+    PerfDwarf,
 }
 
 impl Tracer {
     /// All of them, those that look for slow calls first.
-    pub(super) const ALL: [Tracer; 7] = [
+    pub(super) const ALL: [Tracer; 9] = [
         Tracer::Latency,
         Tracer::Bpftrace,
         Tracer::StraceCount,
@@ -50,6 +55,8 @@ impl Tracer {
         Tracer::Ftrace,
         Tracer::PerfRecord,
         Tracer::PerfTrace,
+        Tracer::Profile,
+        Tracer::PerfDwarf,
     ];
 
     /// What is measured, as part of the figure's name.
@@ -58,6 +65,7 @@ impl Tracer {
             Tracer::Latency | Tracer::Bpftrace | Tracer::StraceCount => "slow-calls",
             Tracer::Record | Tracer::Ftrace | Tracer::PerfRecord => "all-events",
             Tracer::PerfTrace => "system-calls",
+            Tracer::Profile | Tracer::PerfDwarf => "profile",
         }
     }
 
@@ -71,6 +79,8 @@ impl Tracer {
             Tracer::Ftrace => "ftrace",
             Tracer::PerfRecord => "perf record",
             Tracer::PerfTrace => "perf trace",
+            Tracer::Profile => "mote record --profile",
+            Tracer::PerfDwarf => "perf record --call-graph dwarf",
         }
     }
 
@@ -86,7 +96,7 @@ impl Tracer {
             for pid in &pids {
                 ftrace.write("set_event_pid", pid)?;
             }
-            return Ok(Attached { by: By::Kernel { _on: ftrace }, output: None });
+            return Ok(Attached { by: By::Kernel { _on: ftrace }, output: None, has_stacks: false });
         }
         let output = lab.fresh("watched");
         let log = lab.fresh("log");
@@ -99,7 +109,8 @@ impl Tracer {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             anyhow::bail!("{name} has failed: {}", said.trim().lines().last().unwrap_or_default());
         }
-        Ok(Attached { by: By::Process(child), output: Some(output) })
+        let has_stacks = self == Tracer::Profile;
+        Ok(Attached { by: By::Process(child), output: Some(output), has_stacks })
     }
 
     fn command(self, pids: &[String], kind: Kind, output: &PathBuf) -> anyhow::Result<Command> {
@@ -131,6 +142,12 @@ impl Tracer {
                 perf(&["record", "-q", "-m", "4M", "-e", "raw_syscalls:*", "-e", "sched:*"])
             }
             Tracer::PerfTrace => perf(&["trace"]),
+            Tracer::PerfDwarf => perf(&["record", "-q", "-F", "999", "--call-graph", "dwarf"]),
+            Tracer::Profile => {
+                let mut command = Command::new(mote()?);
+                command.args(["record", "-q", "--profile=999"]).args(each("-p")).arg("-o").arg(output);
+                command
+            }
             Tracer::Bpftrace => {
                 // Of children it knows nothing but the name that they share.
                 let name = if kind == Kind::Redis { "redis-server" } else { kind.name() };
@@ -157,14 +174,25 @@ enum By {
 pub(super) struct Attached {
     by: By,
     output: Option<PathBuf>,
+    /// It has recorded stacks of ours.
+    has_stacks: bool,
 }
 
 impl Attached {
-    /// Lets go of the server.
+    /// Lets go of the server. Returns how many of a hundred stacks are whole, where it has recorded stacks.
     ///
     /// # Errors
     /// mote has lost events; the tracer does not end.
-    pub(super) fn end(mut self) -> anyhow::Result<()> {
+    pub(super) fn end(mut self) -> anyhow::Result<Option<f64>> {
+        self.let_go()?;
+        let Some(output) = self.output.as_ref().filter(|_| self.has_stacks) else { return Ok(None) };
+        let shown = Command::new(mote()?).args(["profile", "--format", "json", "-i"]).arg(output).output()?;
+        let all: serde_json::Value = serde_json::from_slice(&shown.stdout).context("no samples")?;
+        let number = |name: &str| all[name].as_f64().context("no number of samples");
+        Ok(Some(100.0 * number("complete")? / number("samples")?))
+    }
+
+    fn let_go(&mut self) -> anyhow::Result<()> {
         let By::Process(child) = &mut self.by else { return Ok(()) };
         kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).context("the tracer has ended too early")?;
         let until = Instant::now() + PATIENCE;

@@ -21,6 +21,9 @@ pub(super) mod stage;
 
 use stage::{Kind, Load, Server};
 
+/// Stacks of a profile that were followed to their begin.
+const WHOLE: &str = "whole-stacks";
+
 /// Requests of a round, about a second's; and rounds.
 fn size(kind: Kind, effort: Effort) -> (u64, usize) {
     let requests = match kind {
@@ -75,11 +78,13 @@ fn of_server(lab: &mut Lab, kind: Kind, effort: Effort) -> anyhow::Result<Vec<Fi
         for tracer in Tracer::ALL {
             let watched = tracer.attach(&server, lab).and_then(|attached| {
                 let watched = rate()?;
-                attached.end()?;
-                Ok(watched)
+                Ok((watched, attached.end()?))
             });
             match watched {
-                Ok(watched) => samples.add(tracer.name(), watched),
+                Ok((watched, whole)) => {
+                    samples.add(tracer.name(), watched);
+                    whole.into_iter().for_each(|share| samples.add(WHOLE, share));
+                }
                 Err(why) => drop(missing.insert(tracer.name(), format!("{why:#}"))),
             }
         }
@@ -93,6 +98,9 @@ fn of_server(lab: &mut Lab, kind: Kind, effort: Effort) -> anyhow::Result<Vec<Fi
             None => Figure::new(&case, "x", &[best("bare") / best(tracer.name())]),
         };
         figures.push(figure.of_peer(tracer.name()));
+    }
+    if !samples.of(WHOLE).is_empty() {
+        figures.push(Figure::new(&format!("{}/{WHOLE}", kind.name()), "%", samples.of(WHOLE)));
     }
     Ok(figures)
 }

@@ -9,6 +9,16 @@ pub fn pid() -> i32 {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as i32
 }
 
+/// Has the calling process sent a signal when the thread that has started it ends; 0: none. It stays over exec.
+///
+/// # Errors
+/// `EINVAL`: there is no such signal.
+pub fn signal_at_parents_end(signal: i32) -> Result<()> {
+    let arguments = [libc::PR_SET_PDEATHSIG as usize, signal as usize, 0, 0, 0, 0];
+    // SAFETY: no memory is involved.
+    unsafe { syscall(libc::SYS_prctl, arguments) }.map(drop)
+}
+
 /// Process id of the parent of the calling process; 0 when it is in another PID namespace (getppid(2)).
 pub fn parent() -> i32 {
     // SAFETY: no arguments, no memory.

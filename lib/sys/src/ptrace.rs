@@ -15,9 +15,14 @@ const DETACH: usize = 17;
 const CONT: usize = 7;
 const GETSIGMASK: usize = 0x420a;
 const SETSIGMASK: usize = 0x420b;
+const SETOPTIONS: usize = 0x4200;
+const LISTEN: usize = 0x4208;
 /// Have the thread stop in exec (`PTRACE_O_TRACEEXEC`), and the event of that stop.
 const OPTION_EXEC: usize = 1 << 4;
 const EVENT_EXEC: i32 = 4;
+/// Have what it forks and clones traced, too (`PTRACE_O_TRACEFORK`, `..VFORK`, `..CLONE`), and the events of its stops.
+const OPTION_CHILDREN: usize = 1 << 1 | 1 << 2 | 1 << 3;
+const EVENTS_CHILDREN: core::ops::RangeInclusive<i32> = 1..=3;
 /// General registers (`elf.h`).
 const NT_PRSTATUS: usize = 1;
 /// The event of a stop that [`interrupt`] has asked for, or that is a group's (`PTRACE_EVENT_STOP`).
@@ -34,6 +39,8 @@ pub enum State {
     GroupStop,
     /// It has become another program, of which no instruction has run ([`seize_until_exec`]).
     Exec,
+    /// It has a child or another thread, which is traced, too ([`follow_children`]).
+    Bears,
     /// It is about to take this signal, which [`detach`] has to give back.
     Signal(i32),
     /// It has ended.
@@ -56,6 +63,25 @@ pub fn seize(tid: i32) -> Result<()> {
 pub fn seize_until_exec(tid: i32) -> Result<()> {
     // SAFETY: no memory of ours is involved.
     unsafe { syscall(libc::SYS_ptrace, [SEIZE, tid as usize, 0, OPTION_EXEC, 0, 0]) }.map(drop)
+}
+
+/// Whether what a stopped thread forks and clones from now on is traced by us, too; it stops in exec in either case.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn follow_children(tid: i32, follow: bool) -> Result<()> {
+    let options = if follow { OPTION_EXEC | OPTION_CHILDREN } else { OPTION_EXEC };
+    // SAFETY: no memory.
+    unsafe { syscall(libc::SYS_ptrace, [SETOPTIONS, tid as usize, 0, options, 0, 0]) }.map(drop)
+}
+
+/// Leaves a thread of a stopped process stopped, until that is continued.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped so.
+pub fn listen(tid: i32) -> Result<()> {
+    // SAFETY: no memory.
+    unsafe { syscall(libc::SYS_ptrace, [LISTEN, tid as usize, 0, 0, 0, 0]) }.map(drop)
 }
 
 /// Has a stopped thread go on, with a signal or 0; it stays traced.
@@ -82,16 +108,39 @@ pub fn interrupt(tid: i32) -> Result<()> {
 /// # Errors
 /// `ECHILD` when we do not trace it.
 pub fn state(tid: i32) -> Result<State> {
+    wait((libc::P_PID, tid), libc::WNOWAIT).map(|(_, state)| state)
+}
+
+/// A thread that the calling one traces, and that has stopped or ended, and how; 0 and [`State::Runs`] when there is
+/// none. As [`state`] otherwise.
+///
+/// # Errors
+/// `ECHILD` when it traces none.
+pub fn any_state() -> Result<(i32, State)> {
+    wait((libc::P_ALL, 0), libc::WNOWAIT | libc::__WNOTHREAD)
+}
+
+/// Has the kernel forget a traced thread that has ended, so that its own parent is told.
+///
+/// # Errors
+/// As [`state`].
+pub fn let_rest(tid: i32) -> Result<()> {
+    wait((libc::P_PID, tid), 0).map(drop)
+}
+
+fn wait((whose, id): (libc::idtype_t, i32), more: i32) -> Result<(i32, State)> {
     let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let flags = (libc::WSTOPPED | libc::WEXITED | libc::__WALL | libc::WNOHANG | libc::WNOWAIT) as usize;
-    let arguments = [libc::P_PID as usize, tid as usize, told.as_mut_ptr() as usize, flags, 0, 0];
+    let flags = (libc::WSTOPPED | libc::WEXITED | libc::__WALL | libc::WNOHANG | more) as usize;
+    let arguments = [whose as usize, id as usize, told.as_mut_ptr() as usize, flags, 0, 0];
     // SAFETY: the kernel writes one `siginfo_t` to `told`; no usage is asked for.
     unsafe { syscall(libc::SYS_waitid, arguments) }?;
     // SAFETY: all zero bytes are a valid one, which is what is left when the thread runs.
     let told = unsafe { told.assume_init() };
     // SAFETY: waitid(2) fills this part.
+    let tid = unsafe { told.si_pid() };
+    // SAFETY: and this one.
     let status = unsafe { told.si_status() };
-    Ok(meaning(told.si_code, status))
+    Ok((tid, meaning(told.si_code, status)))
 }
 
 /// What waitid(2) says of a seized thread.
@@ -101,6 +150,7 @@ fn meaning(code: i32, status: i32) -> State {
         (0, ..) => State::Runs,
         (libc::CLD_TRAPPED | libc::CLD_STOPPED, libc::SIGTRAP, EVENT_STOP) => State::Interrupted,
         (libc::CLD_TRAPPED, libc::SIGTRAP, EVENT_EXEC) => State::Exec,
+        (libc::CLD_TRAPPED, libc::SIGTRAP, event) if EVENTS_CHILDREN.contains(&event) => State::Bears,
         (libc::CLD_TRAPPED | libc::CLD_STOPPED, _, EVENT_STOP) => State::GroupStop,
         (libc::CLD_TRAPPED | libc::CLD_STOPPED, signal, _) => State::Signal(signal),
         _ => State::Gone,

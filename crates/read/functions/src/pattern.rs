@@ -101,6 +101,12 @@ impl Pattern {
         self.file.is_some()
     }
 
+    /// Whether it means the functions of a source file.
+    #[must_use]
+    pub fn has_source(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// The part that is a function's name; empty where a source file is meant.
     #[must_use]
     pub fn name(&self) -> &str {

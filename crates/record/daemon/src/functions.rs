@@ -2,11 +2,12 @@
 
 use crate::error::Error;
 use crate::options::Options;
+use crate::registration::attached::Report;
 use mote_clock::Source;
 use mote_functions::Pattern;
-use mote_inject::{Load, Patience, Visit};
+use mote_inject::{Load, Patience, Starts, Visit, Wish};
 use mote_sys::Errno;
-use mote_trampolines::{Choice, Nothing, choose};
+use mote_trampolines::{Choice, Meant, Needs, Nothing, choose};
 use mote_words::counted_grouped;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ impl Functions {
         loop {
             left -= 1;
             let visit = Visit::open(pid).map_err(|why| why.to_string())?;
-            let choice = self.choose(pid).map_err(|why| why.to_string())?;
+            let choice = self.choose(pid, Needs::All).map_err(|why| why.to_string())?;
             let load = Load { library: &self.library, plan: &choice.plan, place };
             match visit.load(load, patience) {
                 // It has mapped something meanwhile where the probes' code was to lie.
@@ -68,20 +69,101 @@ impl Functions {
         }
     }
 
-    /// Puts probes into the program that a process is about to become, which has stopped itself.
-    pub(crate) fn start(&self, pid: i32, patience: Patience<'_>) -> Result<String, String> {
-        let mut chosen = Err(Nothing::Closed);
-        let plan = || {
-            chosen = self.choose(pid);
-            chosen.as_ref().ok().map(|choice| choice.plan.clone())
+    /// Puts probes into the program that a process is about to become, which has stopped itself; or, where it has none
+    /// of the functions, into those that it starts. `report` is told what has come of each, and when the first process
+    /// can be asked for its status.
+    pub(crate) fn start(
+        &self,
+        pid: i32,
+        patience: Patience<'_>,
+        report: &mut dyn FnMut(Report),
+    ) -> Result<String, String> {
+        let mut starting = Starting {
+            functions: self,
+            report,
+            meant: Meant::default(),
+            chosen: None,
+            nothing: None,
+            programs: 0,
+            has_any: false,
         };
-        let loaded = mote_inject::at_start(pid, &self.library, plan, patience);
-        loaded.map_err(|why| why.to_string())?;
-        chosen.map(|choice| said(pid, &choice)).map_err(|why| why.to_string())
+        let done = mote_inject::at_start(pid, &self.library, &mut starting, patience);
+        let Starting { nothing, programs, has_any, .. } = starting;
+        (starting.report)(Report::FirstIsFree);
+        match (done, nothing) {
+            (Err(why), _) => Err(why.to_string()),
+            (Ok(()), Some(why)) if !has_any => {
+                let others = programs.saturating_sub(1) as u64;
+                let others = match others {
+                    0 => String::new(),
+                    others => format!(
+                        "; nor of {} that it has started",
+                        counted_grouped(others, "program", "programs")
+                    ),
+                };
+                Err(format!("{why}{others}"))
+            }
+            (Ok(()), _) => Ok(String::new()),
+        }
     }
 
-    fn choose(&self, pid: i32) -> Result<Choice, Nothing> {
-        choose(pid.unsigned_abs(), &self.patterns, self.tick)
+    fn choose(&self, pid: i32, needs: Needs) -> Result<Choice, Nothing> {
+        choose(pid.unsigned_abs(), &self.patterns, needs, self.tick)
+    }
+}
+
+/// Programs that begin, and what is wanted in each.
+struct Starting<'f> {
+    functions: &'f Functions,
+    report: &'f mut dyn FnMut(Report),
+    meant: Meant,
+    /// Of the program that is being loaded into.
+    chosen: Option<Choice>,
+    /// Why there was nothing in the first one.
+    nothing: Option<Nothing>,
+    programs: usize,
+    has_any: bool,
+}
+
+impl Starts for Starting<'_> {
+    fn wish(&mut self, pid: i32) -> Wish {
+        let is_first = self.programs == 0;
+        self.programs += 1;
+        // Of the first one it is said what it has instead.
+        if !is_first && !self.meant.may_be_in(pid.unsigned_abs(), &self.functions.patterns) {
+            return Wish::PassOn;
+        }
+        let needs = if is_first { Needs::All } else { Needs::Any };
+        match self.functions.choose(pid, needs) {
+            Ok(choice) => Wish::Load(self.chosen.insert(choice).plan.clone()),
+            Err(why @ Nothing::NoSuch { others_do: false, .. }) => {
+                self.nothing.get_or_insert(why);
+                Wish::PassOn
+            }
+            Err(why) => {
+                self.has_any = true;
+                (self.report)(Report::Probed(pid, Err(why.to_string())));
+                Wish::LetGo
+            }
+        }
+    }
+
+    fn done(&mut self, pid: i32, loaded: Result<u64, mote_inject::Error>) {
+        self.has_any = true;
+        let choice = self.chosen.take();
+        let said = match loaded {
+            Ok(_) => Ok(choice.map_or_else(String::new, |choice| said(pid, &choice))),
+            Err(why) => Err(why.to_string()),
+        };
+        (self.report)(Report::Probed(pid, said));
+    }
+
+    fn follows(&mut self) {
+        (self.report)(Report::Follows);
+    }
+
+    fn first_has_ended(&mut self) {
+        (self.report)(Report::FirstIsFree);
     }
 }
 

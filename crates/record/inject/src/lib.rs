@@ -38,6 +38,6 @@ mod thread;
 mod visit;
 
 pub use error::Error;
-pub use start::at_start;
+pub use start::{Starts, Wish, at_start};
 pub use target::{Patience, Target};
 pub use visit::{Load, Visit, open_to_traps, was_visited};

@@ -2,7 +2,8 @@
 //! linker's work.
 //!
 //! Whoever is to become the program stops itself, and then becomes it. It is stopped once more where the dynamic linker
-//! hands over: no other thread and no lock is in the way there.
+//! hands over: no other thread and no lock is in the way there. A program in which nothing is wanted, as a shell or
+//! `make`, is traced on, with all that it forks, until these become programs in which something is: those are let go.
 
 use crate::arch::{BREAKPOINT, Registers};
 use crate::error::Error;
@@ -12,43 +13,146 @@ use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
 use mote_sys::thread::send_signal;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// How often is looked whether it has stopped.
+/// How often is looked whether a thread has stopped that is about to.
 const LOOK: Duration = Duration::from_micros(200);
+/// The same of threads that run on, at least.
+const LOOK_LAZILY: Duration = Duration::from_millis(5);
+/// How long what is done in one program may take.
+const LOADING: Duration = Duration::from_secs(120);
 /// Where a program begins (`AT_ENTRY`, elf.h).
 const AT_ENTRY: u64 = 9;
 
-/// Loads a library into the program that the process `pid`, which stops itself, is about to become. `plan` makes what
-/// the library is given, when all that the program begins with is in its memory; without an answer nothing is loaded.
-/// Returns how many functions have probes. The calling thread is the process's tracer meanwhile.
+/// What is to become of a program that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The library is loaded, and given this plan.
+    Load(Vec<u8>),
+    /// Nothing is wanted in it, but perhaps in what it starts.
+    PassOn,
+    /// It is let go.
+    LetGo,
+}
+
+/// Who is asked what to do with programs that begin, and told what came of it.
+pub trait Starts {
+    /// What is wanted in the program of a process: it has mapped all that it begins with, and is stopped.
+    fn wish(&mut self, pid: i32) -> Wish;
+    /// The library was loaded into the process, with so many functions, or not.
+    fn done(&mut self, pid: i32, loaded: Result<u64, Error>);
+    /// From now on all that is started is looked at.
+    fn follows(&mut self) {}
+    /// The first process has ended: whoever has started it may ask for its status.
+    fn first_has_ended(&mut self) {}
+}
+
+/// Loads a library into the program that the process `pid`, which stops itself, is about to become, if something is
+/// wanted there; else into those that it starts. Returns when that is done, or there is none left. The calling thread
+/// traces the processes meanwhile.
 ///
 /// # Errors
-/// [`Error`]; whatever it is, the program runs.
+/// [`Error`] of the first program; whatever it is, the program runs.
 pub fn at_start(
     pid: i32,
     library: &[u8],
-    plan: impl FnOnce() -> Option<Vec<u8>>,
+    starts: &mut dyn Starts,
     patience: Patience<'_>,
-) -> Result<Option<u64>, Error> {
+) -> Result<(), Error> {
     ptrace::seize_until_exec(pid).map_err(Error::Forbidden)?;
-    let loaded = Held { pid, patience }.load(library, plan);
+    let held = Held { pid, library, patience };
+    let begun = held.become_program().and_then(|()| held.begin(starts));
+    if matches!(begun, Ok(Begun::PassedOn)) {
+        starts.follows();
+        follow(pid, library, starts, patience.over);
+        return Ok(());
+    }
     let _ = ptrace::detach(pid, 0);
     // If it has not come to be the program.
     let _ = send_signal(pid, pid, libc::SIGCONT);
-    loaded
+    match begun? {
+        Begun::Loaded(count) => starts.done(pid, Ok(count)),
+        Begun::PassedOn | Begun::LetGo => {}
+    }
+    Ok(())
+}
+
+/// What has come of a program that began.
+#[derive(Debug)]
+enum Begun {
+    Loaded(u64),
+    /// It runs on, traced.
+    PassedOn,
+    LetGo,
+}
+
+/// Looks at each program that the traced processes become, until the recording is over or none of them is left.
+fn follow(first: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool) {
+    let mut pause = LOOK;
+    let mut first_is_there = true;
+    while !over.load(Ordering::Relaxed) {
+        let (tid, state) = match ptrace::any_state() {
+            Ok((_, State::Runs)) | Err(Errno(libc::EINTR)) => {
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(LOOK_LAZILY);
+                continue;
+            }
+            Ok(found) => found,
+            Err(_) => return,
+        };
+        pause = LOOK;
+        let _ = match state {
+            State::Runs => Ok(()),
+            State::Bears | State::Interrupted => ptrace::resume(tid, 0),
+            State::Signal(signal) => ptrace::resume(tid, signal),
+            State::GroupStop => ptrace::listen(tid),
+            State::Exec => {
+                began(tid, library, starts, over);
+                Ok(())
+            }
+            // Its parent, which is a thread of this process, asks for its status.
+            State::Gone if tid == first => {
+                if std::mem::take(&mut first_is_there) {
+                    starts.first_has_ended();
+                }
+                std::thread::sleep(LOOK_LAZILY);
+                Ok(())
+            }
+            State::Gone => ptrace::let_rest(tid),
+        };
+    }
+}
+
+/// Looks at a program that a traced process has become.
+fn began(pid: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool) {
+    let patience = Patience { until: Instant::now() + LOADING, over };
+    let _ = ptrace::follow_children(pid, false);
+    match (Held { pid, library, patience }).begin(starts) {
+        Ok(Begun::PassedOn) => return,
+        Ok(Begun::Loaded(count)) => starts.done(pid, Ok(count)),
+        Ok(Begun::LetGo) | Err(Error::Ended) => {}
+        Err(why) => starts.done(pid, Err(why)),
+    }
+    let _ = ptrace::detach(pid, 0);
 }
 
 struct Held<'p> {
     pid: i32,
+    library: &'p [u8],
     patience: Patience<'p>,
 }
 
 impl Held<'_> {
-    fn load(&self, library: &[u8], plan: impl FnOnce() -> Option<Vec<u8>>) -> Result<Option<u64>, Error> {
+    /// Has it go on from where it has stopped itself, until it is the program.
+    fn become_program(&self) -> Result<(), Error> {
         self.run_until(|state| state == State::GroupStop)?;
         send_signal(self.pid, self.pid, libc::SIGCONT).map_err(Error::Forbidden)?;
-        self.resume_until(|state| state == State::Exec)?;
+        self.resume_until(|state| state == State::Exec)
+    }
+
+    /// Has the program go on to where it begins, and does there what is wanted. It has stopped in exec.
+    fn begin(&self, starts: &mut dyn Starts) -> Result<Begun, Error> {
         let target = Target::any(self.pid)?;
         let entry = self.entry().ok_or(Error::Ended)?;
         let mut kept = BREAKPOINT;
@@ -59,29 +163,31 @@ impl Held<'_> {
         memory.write_all_at(&kept, entry).map_err(|_| target.why_not())?;
         let mut registers = Registers::of(self.pid).map_err(Error::Forbidden)?;
         registers.set_instruction(entry);
-        let loaded = self.load_here(library, plan, registers);
+        let begun = match starts.wish(self.pid) {
+            Wish::Load(plan) => self.load(&plan, registers).map(Begun::Loaded),
+            Wish::PassOn => Ok(Begun::PassedOn),
+            Wish::LetGo => Ok(Begun::LetGo),
+        };
         // Whatever has come of it, the program begins.
         registers.give(self.pid).map_err(Error::Forbidden)?;
-        loaded
+        if let Ok(Begun::PassedOn) = begun {
+            ptrace::follow_children(self.pid, true).map_err(Error::Forbidden)?;
+            ptrace::resume(self.pid, 0).map_err(Error::Forbidden)?;
+        }
+        begun
     }
 
-    fn load_here(
-        &self,
-        library: &[u8],
-        plan: impl FnOnce() -> Option<Vec<u8>>,
-        registers: Registers,
-    ) -> Result<Option<u64>, Error> {
+    fn load(&self, plan: &[u8], registers: Registers) -> Result<u64, Error> {
         let visit = Visit::open(self.pid)?;
-        let Some(plan) = plan() else { return Ok(None) };
         let mut away = registers;
-        away.go(visit.prepare_start(library)?);
+        away.go(visit.prepare_start(self.library)?);
         away.give(self.pid).map_err(Error::Forbidden)?;
         ptrace::resume(self.pid, 0).map_err(Error::Forbidden)?;
-        let load = Load { library, plan: &plan, place: "" };
+        let load = Load { library: self.library, plan, place: "" };
         let done = visit.attend(load, self.patience);
         self.run_until(|state| state == State::Signal(libc::SIGTRAP))?;
         visit.end_start()?;
-        done.map(Some)
+        done
     }
 
     /// Lets it go on until it stops so, by whatever signals.

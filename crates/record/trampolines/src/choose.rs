@@ -3,11 +3,15 @@
 use crate::values::{Fields, declared, given};
 use crate::{Request, Space, plan_jumps};
 use mote_functions::{Function, Object, Pattern, Values, similar_names};
+use mote_journal::Map;
 use mote_layout::functions::PROVIDER;
-use mote_symbol::{demangle, names};
-use std::collections::{BTreeMap, HashSet};
+use mote_symbol::mapped::{self, FileId};
+use mote_symbol::{Image, demangle, names, separate_symbols};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 /// Bytes of code of a function that a plan needs.
 const CODE_BYTES: usize = 32;
@@ -38,6 +42,8 @@ pub enum Nothing {
         pattern: String,
         /// What may have been meant.
         similar: String,
+        /// Other patterns mean some.
+        others_do: bool,
     },
     /// Goroutines' stacks are moved, and the runtime looks through return addresses.
     #[error(
@@ -92,6 +98,15 @@ const LEFT_ALONE: [&str; 38] = [
     "__gmon_start__",
 ];
 
+/// Which patterns have to mean functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Each of them.
+    All,
+    /// One of them.
+    Any,
+}
+
 /// Chooses functions of a process, and plans probes in them. `tick` as in [`crate::plan`].
 ///
 /// The dynamic linker's own functions are only meant by patterns that name its file.
@@ -101,21 +116,21 @@ const LEFT_ALONE: [&str; 38] = [
 ///
 /// # Cost
 /// Reads and decodes all binaries of the process: some 100 MB/s.
-pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothing> {
+pub fn choose(pid: u32, patterns: &[Pattern], needs: Needs, tick: u64) -> Result<Choice, Nothing> {
     let (objects, _) = Object::of_process(pid);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
     if objects.is_empty() {
         return Err(Nothing::Closed);
     }
-    for pattern in patterns {
-        let means = |object: &Object| {
-            may_mean(object, pattern)
-                && object.found.functions.iter().any(|function| object.is_meant(function, pattern))
-        };
-        if !objects.iter().any(means) {
-            let similar = similar_names(&objects, pattern);
-            return Err(Nothing::NoSuch { pattern: pattern.to_string(), similar });
-        }
+    let means = |pattern: &&Pattern| {
+        let mut own = objects.iter().filter(|object| may_mean(object, pattern));
+        own.any(|object| object.found.functions.iter().any(|function| object.is_meant(function, pattern)))
+    };
+    let (meant, missing): (Vec<&Pattern>, Vec<&Pattern>) = patterns.iter().partition(means);
+    if let Some(pattern) = missing.first().filter(|_| needs == Needs::All || meant.is_empty()) {
+        let similar = similar_names(&objects, pattern);
+        let others_do = !meant.is_empty();
+        return Err(Nothing::NoSuch { pattern: pattern.to_string(), similar, others_do });
     }
     if objects.iter().any(|object| object.found.is_go) {
         return Err(Nothing::Go);
@@ -173,6 +188,43 @@ pub fn choose(pid: u32, patterns: &[Pattern], tick: u64) -> Result<Choice, Nothi
     Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused, undeclared })
 }
 
+/// Which files have functions that some patterns mean, as far as that is known: most programs that a shell or `make`
+/// starts have none, and are the same again and again.
+#[derive(Debug, Default)]
+pub struct Meant(HashMap<FileId, bool>);
+
+impl Meant {
+    /// Whether [`choose`] may find functions in a process: by the names of its files' symbols only.
+    ///
+    /// # Cost
+    /// Reads the symbols of each file once: some milliseconds. Patterns of source files mean any program.
+    pub fn may_be_in(&mut self, pid: u32, patterns: &[Pattern]) -> bool {
+        mapped::code(pid).iter().any(|mapped| {
+            let Some(id) = mapped.file else { return false };
+            *self.0.entry(id).or_insert_with(|| is_any_meant(pid, id, &mapped.map, patterns))
+        })
+    }
+}
+
+/// Whether patterns mean functions of a file that a process has mapped.
+fn is_any_meant(pid: u32, id: FileId, map: &Map, patterns: &[Pattern]) -> bool {
+    let name = map.path.rsplit('/').next().unwrap_or_default();
+    let mut patterns = patterns.iter().filter(|pattern| pattern.has_file() || !name.starts_with(LINKER));
+    if patterns.clone().any(Pattern::has_source) {
+        return true;
+    }
+    let Ok(file) = id.open(pid, (map.start, map.end), &map.path) else { return false };
+    let Ok(image) = Image::open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))) else {
+        return false;
+    };
+    let separate = separate_symbols(&image);
+    let tables = [Some(&image.table), separate.as_ref()];
+    patterns.any(|pattern| {
+        let mut symbols = tables.iter().flatten().flat_map(|table| table.iter());
+        symbols.any(|symbol| pattern.fits(name, symbol.name, || None))
+    })
+}
+
 /// `3 are too short, 2 ...`.
 fn said(refused: &BTreeMap<String, usize>) -> String {
     let each = refused.iter().map(|(why, count)| format!("{count}: {why}"));
@@ -199,8 +251,11 @@ fn is_ours(object: &Object) -> bool {
 
 /// Whether a pattern may mean functions of an object.
 fn may_mean(object: &Object, pattern: &Pattern) -> bool {
-    pattern.has_file() || !object.name().starts_with("ld-linux")
+    pattern.has_file() || !object.name().starts_with(LINKER)
 }
+
+/// The dynamic linker's file.
+const LINKER: &str = "ld-linux";
 
 /// Functions without a name of GCC's unwinder look at their own return addresses, and at those of their callers.
 const UNWINDER: &str = "libgcc_s";

@@ -24,7 +24,7 @@ mod passed;
 mod space;
 mod values;
 
-pub use choose::{Choice, Nothing, choose};
+pub use choose::{Choice, Meant, Needs, Nothing, choose};
 pub use space::Space;
 
 use arch::{Candidate, Entry};

@@ -43,6 +43,8 @@ impl Recorder<'_> {
         // Looked at first: what was noticed before the end is heard then.
         let is_read = self.consumer.is_finished();
         self.hear_consumer();
+        let remarks = self.subjects.hear(&self.options);
+        self.tell(remarks);
         let (processes, helpers) = (self.peers.can_leave(), self.subjects.is_joining());
         let command = self.subjects.command_state();
         self.take(Input::Left(Left { processes, is_read, helpers, command }));

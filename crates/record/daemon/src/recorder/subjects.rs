@@ -8,10 +8,11 @@ use crate::functions::Functions;
 use crate::kernel::Remarks;
 use crate::options::Options;
 use crate::process;
-use crate::registration::attached::Attached;
+use crate::registration::attached::{Attached, Report};
 use crate::registration::awaited::Awaited;
 use crate::registration::listeners::Listeners;
 use crate::watch::Watch;
+use mote_inject::Patience;
 use mote_session::Session;
 use mote_sys::fd::Fd;
 use std::sync::Arc;
@@ -133,16 +134,28 @@ impl Subjects {
         let Some(command) = &self.command else { return Ok(()) };
         let (functions, pid, is_traced) = (functions.clone(), command.id().cast_signed(), command.trace());
         is_traced.store(true, Ordering::Release);
-        self.attached.probe(pid, move |patience| {
-            let said = functions.start(pid, patience);
-            is_traced.store(false, Ordering::Release);
-            said
-        })
+        let start = move |patience: Patience<'_>, report: &mut dyn FnMut(Report)| {
+            functions.start(pid, patience, report)
+        };
+        self.attached.probe_started(pid, start, is_traced)
     }
 
     /// Whether all running processes that were asked for are gone, `None` when there were none; and what is to be told
     /// of them.
     pub(crate) fn are_gone(&mut self, options: &Options) -> (Option<bool>, Remarks) {
+        let mut remarks = self.hear(options);
+        if options.attach.is_empty() {
+            return (None, remarks);
+        }
+        let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
+        self.attached.alive.retain(|(_, fd)| is_alive(fd));
+        remarks.problems.extend(self.missing(options, false));
+        // Those that are still being brought say in a moment why not.
+        (Some(self.attached.alive.is_empty() && self.attached.coming.is_empty()), remarks)
+    }
+
+    /// What is to be told of processes that were asked to come, or are to have probes.
+    pub(crate) fn hear(&mut self, options: &Options) -> Remarks {
         let mut remarks = Remarks::default();
         for (pid, said) in self.attached.done() {
             let why = match said {
@@ -159,14 +172,7 @@ impl Subjects {
             // What the kernel sees of it goes on.
             self.attached.alive.retain(|(known, _)| *known != pid || options.kernel.is_some());
         }
-        if options.attach.is_empty() {
-            return (None, remarks);
-        }
-        let is_alive = |fd: &Fd| mote_sys::socket::wait_readable(fd.raw(), 0) != Ok(true);
-        self.attached.alive.retain(|(_, fd)| is_alive(fd));
-        remarks.problems.extend(self.missing(options, false));
-        // Those that are still being brought say in a moment why not.
-        (Some(self.attached.alive.is_empty() && self.attached.coming.is_empty()), remarks)
+        remarks
     }
 
     /// Whether all running processes that were asked to come are in the session, are gone, or will not come.

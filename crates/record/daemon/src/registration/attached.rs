@@ -9,9 +9,9 @@ use mote_inject::{Patience, Target};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -42,8 +42,24 @@ pub(crate) struct Attached {
     pub(crate) expected: Vec<i32>,
     /// Those that have probes in functions.
     probed: Vec<i32>,
+    /// What was told of programs that the command has started.
+    started: Arc<Mutex<Vec<Said>>>,
     /// Set when the recording ends.
     over: Arc<AtomicBool>,
+}
+
+/// What is said of a process: that it went well, or what went wrong.
+type Said = (i32, Result<String, String>);
+
+/// What is reported of a command that is started, and of programs that it starts.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// Probes were put into a process, or not.
+    Probed(i32, Result<String, String>),
+    /// What is started is looked at from now on.
+    Follows,
+    /// The first process is let go, or has ended.
+    FirstIsFree,
 }
 
 /// A process that is being brought.
@@ -54,6 +70,8 @@ pub(crate) struct Coming {
     work: JoinHandle<Result<String, String>>,
     /// It gets probes in functions, too: what goes wrong is told even if it has come.
     is_probed: bool,
+    /// What it starts is looked at, for as long as the recording lasts.
+    follows: Arc<AtomicBool>,
 }
 
 impl Attached {
@@ -78,7 +96,8 @@ impl Attached {
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
         match hear.recv_timeout(LOOKING) {
             Ok(()) => {
-                self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: false });
+                let follows = Arc::default();
+                self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: false, follows });
             }
             // It has ended without a word: what it has to say is its result.
             Err(RecvTimeoutError::Disconnected) => match work.join() {
@@ -112,7 +131,35 @@ impl Attached {
         let work = work.spawn(move || probe(Patience { until, over: &over }));
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
         self.probed.push(pid);
-        self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true });
+        let follows = Arc::default();
+        self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true, follows });
+        Ok(())
+    }
+
+    /// Has `start` put probes into the program that the process is about to become, or into those that it starts.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn probe_started(
+        &mut self,
+        pid: i32,
+        start: impl FnOnce(Patience<'_>, &mut dyn FnMut(Report)) -> Result<String, String> + Send + 'static,
+        is_traced: Arc<AtomicBool>,
+    ) -> Result<(), Error> {
+        let (started, follows) = (self.started.clone(), Arc::new(AtomicBool::new(false)));
+        let is_followed = follows.clone();
+        self.probe(pid, move |patience| {
+            start(patience, &mut |report| match report {
+                Report::Probed(pid, said) => {
+                    started.lock().unwrap_or_else(PoisonError::into_inner).push((pid, said));
+                }
+                Report::Follows => is_followed.store(true, Ordering::Relaxed),
+                Report::FirstIsFree => is_traced.store(false, Ordering::Release),
+            })
+        })?;
+        if let Some(coming) = self.coming.last_mut() {
+            coming.follows = follows;
+        }
         Ok(())
     }
 
@@ -142,9 +189,13 @@ impl Attached {
     }
 
     /// What there is to say of those that have been asked by now: of some that it went well, of others what went wrong.
-    pub(crate) fn done(&mut self) -> Vec<(i32, Result<String, String>)> {
+    pub(crate) fn done(&mut self) -> Vec<Said> {
         let now = Instant::now();
-        let is_done = |coming: &Coming| coming.work.is_finished() || now > coming.until;
+        let is_late = |coming: &Coming| now > coming.until && !coming.follows.load(Ordering::Relaxed);
+        let is_done = |coming: &Coming| coming.work.is_finished() || is_late(coming);
+        let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
+        let probed = started.iter().filter(|(_, said)| said.is_ok()).map(|(pid, _)| *pid);
+        self.probed.extend(probed);
         let (done, running) = self.coming.drain(..).partition(is_done);
         self.coming = running;
         let told = |coming: Coming| {
@@ -160,7 +211,7 @@ impl Attached {
             };
             is_told.then_some((pid, said))
         };
-        Vec::into_iter(done).filter_map(told).collect()
+        started.into_iter().chain(Vec::into_iter(done).filter_map(told)).collect()
     }
 }
 

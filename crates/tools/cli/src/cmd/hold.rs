@@ -25,8 +25,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (name, value) = args.variable.split_once('=').context("a variable has a value")?;
     let (program, words) = args.command.split_first().context("which command?")?;
-    let stopped = thread::send_signal(process::pid(), process::tid(), libc::SIGSTOP);
-    stopped.map_err(|why| anyhow::anyhow!("cannot stop: {why}"))?;
+    // A recorder that dies meanwhile does not leave the command stopped.
+    let recorder = process::parent();
+    let cannot = |why| anyhow::anyhow!("cannot stop: {why}");
+    process::signal_at_parents_end(libc::SIGCONT).map_err(cannot)?;
+    if process::parent() == recorder {
+        thread::send_signal(process::pid(), process::tid(), libc::SIGSTOP).map_err(cannot)?;
+    }
+    process::signal_at_parents_end(0).map_err(cannot)?;
     let why = Command::new(program).args(words).env(name, value).exec();
     say!("cannot run {}: {why}", program.display());
     Ok(ExitCode::from(127))
