@@ -170,10 +170,11 @@ fn programs_that_the_command_starts_are_probed() {
 #[test]
 fn a_recorder_that_dies_lets_what_it_follows_go_on() {
     let keep = tempfile::tempdir().expect("a directory");
-    let done = keep.path().join("done");
-    let lines = format!("sleep 0.2; sleep 0.2; sh -c 'sleep 0.2; echo done > {}'", done.display());
+    let (begun, done) = (keep.path().join("begun"), keep.path().join("done"));
+    let (begin, end) = (begun.display(), done.display());
+    let lines = format!("echo > {begin}; sleep 0.2; sleep 0.2; sh -c 'sleep 0.2; echo done > {end}'");
     let running = Record::program(&[&script(&keep, &lines)]).with(&["-f", "no_such"]).start();
-    running.wait_until_said("recording");
+    wait_for("the script's begin", || begun.exists().then_some(()));
     running.signal(Signal::SIGKILL);
     wait_for("the script's end", || done.exists().then_some(()));
     running.wait();

@@ -120,6 +120,14 @@ pub fn any_state() -> Result<(i32, State)> {
     wait((libc::P_ALL, 0), libc::WNOWAIT | libc::__WNOTHREAD)
 }
 
+/// Takes the signal away that a stopped thread was about to take: it goes on without it, also when its tracer dies.
+///
+/// # Errors
+/// As [`state`].
+pub fn take_signal(tid: i32) -> Result<()> {
+    wait((libc::P_PID, tid), 0).map(drop)
+}
+
 /// Has the kernel forget a traced thread that has ended, so that its own parent is told.
 ///
 /// # Errors

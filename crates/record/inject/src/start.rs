@@ -163,6 +163,9 @@ impl Held<'_> {
         memory.write_all_at(&kept, entry).map_err(|_| target.why_not())?;
         let mut registers = Registers::of(self.pid).map_err(Error::Forbidden)?;
         registers.set_instruction(entry);
+        // From here on a tracer that dies leaves it as if nothing had been: also without our signal.
+        registers.give(self.pid).map_err(Error::Forbidden)?;
+        ptrace::take_signal(self.pid).map_err(Error::Forbidden)?;
         let begun = match starts.wish(self.pid) {
             Wish::Load(plan) => self.load(&plan, registers).map(Begun::Loaded),
             Wish::PassOn => Ok(Begun::PassedOn),
