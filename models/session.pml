@@ -42,7 +42,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 66cbb3f0f77136fb
+ * @digest 2f83ba76ce500ab9
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

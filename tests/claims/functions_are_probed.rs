@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How often each function was called.
@@ -94,6 +95,56 @@ fn calls_of_a_running_process_are_recorded_and_nothing_is_left() {
         assert_eq!(steady.changed_text(), Vec::<String>::new(), "all code is as in the files");
         steady.goes_on();
     }
+}
+
+#[test]
+fn more_functions_are_switched_on_and_off_while_it_runs() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let steady = Steady::start(&keep, &[]);
+    let running = Record::process(steady.pid().into()).with(&["-f", "outer", "--mode", "overwrite"]).start();
+    running.wait_until_said("probes in 1 function");
+    let mote = |words: &[&str]| {
+        let (verb, rest) = words.split_first().expect("a verb");
+        let done = Command::new(programs::mote()).arg(verb).arg(running.output()).args(rest).output();
+        done.expect("it runs")
+    };
+    let enabled = mote(&["enable", "-f", "inner(x: i32)", "--filter", "x % 2 == 1"]);
+    assert!(enabled.status.success(), "{}", String::from_utf8_lossy(&enabled.stderr));
+    wait_for("the second probe", || {
+        (running.said().1.matches("probes in 1 function").count() == 2).then_some(())
+    });
+    steady.goes_on();
+    // Off again, while the recording goes on.
+    for pattern in ["f:inner", "f:inner@*", "f:outer", "f:outer@*"] {
+        let disabled = mote(&["disable", pattern]);
+        assert!(disabled.status.success(), "{}", String::from_utf8_lossy(&disabled.stderr));
+    }
+    wait_for("the functions' own bytes", || steady.changed_text().is_empty().then_some(()));
+    steady.goes_on();
+    let wrong = mote(&["enable", "-f", "inner(x: no_type)"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
+    running.signal(Signal::SIGINT);
+    let trace = running.wait().ends_with(0);
+    let events = trace.view();
+    let inner: Vec<u64> =
+        events.iter().filter(|event| event.name == "f:inner").map(|event| event.number("x")).collect();
+    assert!(inner.len() > 10 && inner.iter().all(|x| x % 2 == 1), "{} calls", inner.len());
+    assert!(calls(&trace)["outer"] > 10);
+}
+
+#[test]
+fn functions_of_a_command_that_carries_nothing_are_switched_on_later() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "steady.c", &["-O2"]);
+    let running = Record::program(&[&program]).start();
+    running.wait_until_said("recording");
+    let enabled =
+        Command::new(programs::mote()).arg("enable").arg(running.output()).args(["-f", "inner"]).output();
+    assert!(enabled.expect("it runs").status.success());
+    running.wait_until_said("probes in 1 function");
+    std::thread::sleep(Duration::from_millis(200));
+    running.signal(Signal::SIGINT);
+    assert!(calls(&running.wait())["inner"] > 10);
 }
 
 #[test]

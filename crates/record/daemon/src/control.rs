@@ -39,6 +39,9 @@ pub enum Request {
         rules: Vec<Given>,
         /// Those about events of the kernel.
         kernel: Vec<Given>,
+        /// Functions that are to have probes, too, in all processes that are recorded.
+        #[serde(default)]
+        functions: Vec<String>,
     },
     /// No rule with one of these patterns any more; where there is none, no rule about their events.
     Disable {

@@ -1,7 +1,6 @@
 //! Probes in functions of programs: the library is loaded into the process, with a plan of its own.
 
 use crate::error::Error;
-use crate::options::Options;
 use crate::registration::attached::Report;
 use mote_clock::Source;
 use mote_functions::Pattern;
@@ -34,12 +33,12 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Those that a recording asks for.
+    /// Those that patterns mean; `None` where there are no patterns.
     ///
     /// # Errors
-    /// [`Error::Functions`]: there is no library, or no clock that they could read.
-    pub(crate) fn of(options: &Options, source: Source, hz: u64) -> Result<Option<Arc<Functions>>, Error> {
-        if options.functions.is_empty() {
+    /// [`Error::Functions`]: a pattern is none, or there is no library, or no clock that they could read.
+    pub(crate) fn of(patterns: &[String], source: Source, hz: u64) -> Result<Option<Arc<Functions>>, Error> {
+        if patterns.is_empty() {
             return Ok(None);
         }
         if source != Source::Tsc {
@@ -47,8 +46,7 @@ impl Functions {
                 "the clock of this machine is not the processor's time-stamp counter".to_owned(),
             ));
         }
-        let patterns: Result<_, String> =
-            options.functions.iter().map(|pattern| Pattern::new(pattern)).collect();
+        let patterns: Result<_, String> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
         let patterns = patterns.map_err(Error::Functions)?;
         Ok(Some(Arc::new(Functions { patterns, library: library()?, tick: tick(hz) })))
     }

@@ -17,6 +17,8 @@ pub(crate) struct Requests {
     columns: BTreeMap<Ticket, usize>,
     /// Mailboxes of other recorders.
     mailboxes: BTreeMap<MailboxId, Fd>,
+    /// Functions that are to have probes, before the rules about them are looked at.
+    functions: Vec<(Ticket, Vec<String>)>,
 }
 
 impl Requests {
@@ -40,8 +42,11 @@ impl Requests {
     ) -> Result<mote_session::Request, String> {
         let rules = |given: &[Given]| given.iter().map(Given::rule).collect::<Result<Vec<Rule>, String>>();
         Ok(match request {
-            Request::Enable { rules: about, kernel } => {
-                mote_session::Request::Enable { rules: rules(&about)?, kernel: rules(&kernel)? }
+            Request::Enable { rules: about, kernel, functions } => {
+                let request =
+                    mote_session::Request::Enable { rules: rules(&about)?, kernel: rules(&kernel)? };
+                self.functions.extend((!functions.is_empty()).then_some((ticket, functions)));
+                request
             }
             Request::Disable { patterns, kernel } => mote_session::Request::Disable { patterns, kernel },
             Request::Snapshot => mote_session::Request::Snapshot,
@@ -58,6 +63,12 @@ impl Requests {
                 mote_session::Request::Join { pid, place, mailbox }
             }
         })
+    }
+
+    /// The functions that a request is about, beside its rules.
+    pub(super) fn functions(&mut self, ticket: Ticket) -> Vec<String> {
+        let at = self.functions.iter().position(|(other, _)| *other == ticket);
+        at.map(|at| self.functions.swap_remove(at).1).unwrap_or_default()
     }
 
     /// Keeps the answer to a request.

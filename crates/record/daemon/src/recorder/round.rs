@@ -2,11 +2,15 @@
 
 use super::Recorder;
 use super::ways_in::WaysIn;
+use crate::control::Answer;
+use crate::error::Error;
+use crate::functions::Functions;
 use crate::kernel::Kernel;
 use crate::output::owner::LOOKS;
+use crate::registration::listeners::Listeners;
 use crate::watch::Progress;
-use mote_session::{Input, Outlook, Stage};
-use std::collections::HashSet;
+use mote_session::{Input, Outlook, PeerId, Stage};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 /// How often the loop looks around when nothing happens.
@@ -20,11 +24,15 @@ impl Recorder<'_> {
     /// Serves what has arrived: connections and messages of processes, requests, what the consumer has noticed, the
     /// clock. Then looks ahead: it may be that the recording is over.
     pub(crate) fn serve(&mut self, ready: &HashSet<i32>) {
-        let Some(WaysIn { mut server, listeners }) = self.ways_in.take() else { return };
+        let Some(WaysIn { mut server, mut listeners }) = self.ways_in.take() else { return };
         self.admit(&listeners);
         self.talk(Some(ready));
         for (ticket, request) in self.requests.read(&mut server) {
-            self.take(Input::Request { ticket, request });
+            let functions = self.requests.functions(ticket);
+            match self.probe_more(&mut listeners, &functions) {
+                Ok(()) => self.take(Input::Request { ticket, request }),
+                Err(why) => self.requests.answer(ticket, Answer { done: false, text: why.to_string() }),
+            }
         }
         self.requests.give(&mut server);
         self.look_around();
@@ -47,6 +55,20 @@ impl Recorder<'_> {
         if self.outcome.is_over {
             self.begin_to_end();
         }
+    }
+
+    /// Puts probes into more functions of all processes that are recorded. What comes of it is said as it comes.
+    ///
+    /// # Errors
+    /// [`Error::Functions`]; there is no thread.
+    fn probe_more(&mut self, listeners: &mut Listeners, patterns: &[String]) -> Result<(), Error> {
+        let hz = self.clock.samples.frequency();
+        let Some(functions) = Functions::of(patterns, self.clock.source(), hz)? else { return Ok(()) };
+        let connected = self.peers.from(PeerId(0)).map(|(_, connection)| connection.pid);
+        let connected: BTreeSet<i32> = connected.collect();
+        self.subjects.probe_more(listeners, &functions, connected)?;
+        self.options.functions.extend_from_slice(patterns);
+        Ok(())
     }
 
     /// How long to wait for something to serve.

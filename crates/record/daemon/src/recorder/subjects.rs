@@ -15,6 +15,7 @@ use crate::watch::Watch;
 use mote_inject::Patience;
 use mote_session::Session;
 use mote_sys::fd::Fd;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -121,9 +122,37 @@ impl Subjects {
         pid: i32,
     ) -> Result<(), Error> {
         let uid = process::users(pid.unsigned_abs()).map_or(listeners.trust().own(), |[real, ..]| real);
-        let Some((place, _)) = listeners.place_for(uid)? else { return Ok(()) };
+        let place = listeners.place_of(uid)?;
         let functions = functions.clone();
-        self.attached.probe(pid, move |patience| functions.join(pid, &place, patience))
+        let command = self.command.as_ref().filter(|command| command.id().cast_signed() == pid);
+        let is_traced = command.map(Command::trace);
+        let trace = move |traced: bool| {
+            is_traced.iter().for_each(|is_traced| is_traced.store(traced, Ordering::Release));
+        };
+        trace(true);
+        self.attached.probe(pid, move |patience| {
+            let said = functions.join(pid, &place, patience);
+            trace(false);
+            said
+        })
+    }
+
+    /// Has probes put into more functions: of the processes that were chosen, of the command, and of those that are
+    /// `connected`.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn probe_more(
+        &mut self,
+        listeners: &mut Listeners,
+        functions: &Arc<Functions>,
+        connected: BTreeSet<i32>,
+    ) -> Result<(), Error> {
+        let mut pids = connected;
+        pids.extend(self.attached.alive.iter().map(|(pid, _)| *pid));
+        pids.extend(self.command.as_ref().map(|command| command.id().cast_signed()));
+        pids.retain(|pid| process::runs(*pid));
+        pids.into_iter().try_for_each(|pid| self.probe(listeners, functions, pid))
     }
 
     /// Has probes put into the command, which is held until then.

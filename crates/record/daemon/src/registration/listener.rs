@@ -27,6 +27,8 @@ pub(crate) struct Listener {
     shut: Cell<bool>,
     /// The other end, until it has been handed over.
     theirs: Option<Fd>,
+    /// Which file that was, once it was handed over: places are known by it.
+    handed_over: u64,
     /// The socket in the file system.
     socket: Fd,
     /// The socket is not asked before.
@@ -41,6 +43,12 @@ pub(crate) struct Letter {
     pub(crate) sender: Credentials,
     /// The sender's socket, if it came with one.
     pub(crate) socket: Option<Fd>,
+}
+
+/// Which file a mailbox is.
+fn inode(mailbox: &Fd) -> Result<u64, Error> {
+    let what = "look at the mailbox";
+    fd::identity(mailbox.raw()).map(|file| file.inode).map_err(|why| Error::Session { what, why })
 }
 
 impl Listener {
@@ -70,7 +78,16 @@ impl Listener {
             socket::pass_credentials(socket.raw()).map_err(session("ask who comes"))?;
         }
         let (shut, rests_until) = (Cell::new(false), Cell::new(None));
-        Ok(Listener { guard, mailbox, shut, theirs: Some(theirs), socket, rests_until, sockets })
+        Ok(Listener {
+            guard,
+            mailbox,
+            shut,
+            theirs: Some(theirs),
+            handed_over: 0,
+            socket,
+            rests_until,
+            sockets,
+        })
     }
 
     /// Which users' processes may come in through the mailbox.
@@ -95,16 +112,18 @@ impl Listener {
 
     /// This place, for a process that has the mailbox as its descriptor `number`.
     pub(crate) fn place(&self, number: i32) -> Result<String, Error> {
-        let what = "look at the mailbox";
-        let raw = self.theirs.as_ref().map_or(-1, Fd::raw);
-        let identity = fd::identity(raw).map_err(|why| Error::Session { what, why })?;
+        let inode = match (&self.theirs, self.handed_over) {
+            (Some(theirs), _) => inode(theirs)?,
+            (None, inode) => inode,
+        };
         let path = self.sockets.path().join(sockets::SESSION);
-        Ok(format!("{VERSION},{number},{},{}", identity.inode, path.display()))
+        Ok(format!("{VERSION},{number},{inode},{}", path.display()))
     }
 
     /// Closes our copy of what processes have got, so that we see when no process holds it any more.
     pub(crate) fn hand_over(&mut self) {
-        self.theirs = None;
+        let theirs = self.theirs.take();
+        self.handed_over = theirs.and_then(|theirs| inode(&theirs).ok()).unwrap_or(self.handed_over);
     }
 
     /// No process holds the other end of the mailbox.

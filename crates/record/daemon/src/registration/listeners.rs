@@ -47,16 +47,24 @@ impl Listeners {
     /// The place for a user's process that runs already, and the mailbox that goes with it; `None` when that was handed
     /// over. Another user gets a way in of its own.
     pub(crate) fn place_for(&mut self, uid: u32) -> Result<Option<(String, &Fd)>, Error> {
-        let listener = if uid == self.trust.own() {
-            &self.own
-        } else {
-            if !self.others.iter().any(|(known, _)| *known == uid) {
-                self.others.push((uid, Listener::open_for(self.trust, uid)?));
-            }
-            let found = self.others.iter().find(|(known, _)| *known == uid);
-            found.map_or(&self.own, |(_, listener)| listener)
-        };
+        let listener = self.listener_for(uid)?;
         listener.theirs().map(|theirs| Ok((listener.place(-1)?, theirs))).transpose()
+    }
+
+    /// The place alone, at any time: for a process that brings no other one with it.
+    pub(crate) fn place_of(&mut self, uid: u32) -> Result<String, Error> {
+        self.listener_for(uid)?.place(-1)
+    }
+
+    fn listener_for(&mut self, uid: u32) -> Result<&Listener, Error> {
+        if uid == self.trust.own() {
+            return Ok(&self.own);
+        }
+        if !self.others.iter().any(|(known, _)| *known == uid) {
+            self.others.push((uid, Listener::open_for(self.trust, uid)?));
+        }
+        let found = self.others.iter().find(|(known, _)| *known == uid);
+        Ok(found.map_or(&self.own, |(_, listener)| listener))
     }
 
     /// The recorder's own sockets.

@@ -17,6 +17,7 @@ Examples:
   mote enable ./trace -e 'net:*'                           events that were not recorded so far
   mote enable ./trace -e 'net:*' --filter 'len > 1500'     only the large ones from now on
   mote enable ./trace --on 'net:packet if len > 9000 do snapshot'
+  mote enable ./trace -f 'parse_*' --filter 'duration > 1ms'   functions of the processes that are recorded
   mote enable ./trace -k block                             kernel events, if it has some (-k)
   mote enable ./trace -k 'syscalls:*open*' --filter 'ret < 0'
   mote enable ./trace -k sched --count 'by prev_comm'
@@ -41,10 +42,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     let given = |rules: &[Rule]| rules.iter().map(Given::of).collect::<Vec<_>>();
     let rules = if args.rules.is_default { Vec::new() } else { given(&args.rules.rules) };
-    let kernel = given(&args.rules.kernel);
+    let (kernel, functions) = (given(&args.rules.kernel), args.rules.functions.clone());
     anyhow::ensure!(
         !rules.is_empty() || !kernel.is_empty(),
-        "nothing to enable; give a pattern with -e or -k, or a rule with --on"
+        "nothing to enable; give a pattern with -e, -f or -k, or a rule with --on"
     );
-    running::ask(&args.recording, &Request::Enable { rules, kernel }, out::width())
+    running::ask(&args.recording, &Request::Enable { rules, kernel, functions }, out::width())
 }
