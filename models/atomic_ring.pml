@@ -46,7 +46,7 @@
  * @pass long | overwrite, 2 writers, 4 and 2 events | -DOVERWRITE -DEVENTS0=4 -DEVENTS1=2
  * @pass long | discard, 11 events of one, 1 of another | -DEVENTS0=11 -DEVENTS1=1 memory=4000
  * @pass long | overwrite, 9 events of one, 1 of another | -DOVERWRITE -DEVENTS0=9 -DEVENTS1=1
- * @pass long | discard, sub-buffers of 5, two sizes | -DSUB=5 -DSIZE_MAX=2
+ * @pass long | discard, sub-buffers of 5, two sizes | -DSUB=5 -DSIZE_MAX=2 memory=6000
  * @pass long | overwrite, sub-buffers of 5, two sizes | -DOVERWRITE -DSUB=5 -DSIZE_MAX=2 -DEVENTS1=1
  * @pass long | discard, lock-free, handler and kill | -DSIGNALS=1 -DKILLS=1 -DEVENTS0=1 -DEVENTS1=2 -DPROGRESS progress
  * @reach short | coverage: 17 events read, all counters have overflowed | -DEVENTS0=17 -DEVENTS1=0 -DREACH_READ=17

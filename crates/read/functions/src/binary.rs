@@ -1,7 +1,7 @@
 //! What is needed of a file to find its functions and look at their code.
 
-use crate::frames::{self, Frame};
 use mote_symbol::Visit;
+use mote_symbol::frames::{self, Frame};
 use object::{Architecture, Object, ObjectKind, ObjectSection, ReadRef, SectionFlags, SectionKind};
 use std::ops::Range;
 use std::path::Path;

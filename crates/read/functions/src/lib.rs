@@ -18,7 +18,6 @@
 mod arch;
 pub mod arguments;
 mod binary;
-mod frames;
 mod object;
 mod pattern;
 mod starts;

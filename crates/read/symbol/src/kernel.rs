@@ -98,7 +98,14 @@ impl Kernel {
         };
         let offset = offset + address.wrapping_sub(lookup);
         let function = Function { name: Arc::from(name), offset: Some(offset), line: None };
-        Location { address, module: module.clone(), module_offset: 0, functions: vec![function], doubt: None }
+        Location {
+            address,
+            module: module.clone(),
+            module_offset: 0,
+            functions: vec![function],
+            begin: None,
+            doubt: None,
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 pub mod collect;
 mod debug;
 mod demangle;
+pub mod frames;
 pub mod functions;
 mod image;
 mod jit;

@@ -16,6 +16,8 @@ pub struct Location {
     /// The functions, the innermost first: inlined ones, then the one that they were inlined into. Empty when no name
     /// is known.
     pub functions: Vec<Function>,
+    /// Where the function begins, in the file's own address space, where that is known and its name is not.
+    pub begin: Option<u64>,
     /// Why there is no name, or how far it can be trusted.
     pub doubt: Option<Doubt>,
 }
@@ -112,7 +114,14 @@ impl fmt::Display for Doubt {
 impl Location {
     /// An address about which nothing is known but `doubt`.
     pub(crate) fn unknown(address: u64, module: &Arc<str>, module_offset: u64, doubt: Doubt) -> Location {
-        Location { address, module: module.clone(), module_offset, functions: Vec::new(), doubt: Some(doubt) }
+        Location {
+            address,
+            module: module.clone(),
+            module_offset,
+            functions: Vec::new(),
+            begin: None,
+            doubt: Some(doubt),
+        }
     }
 
     /// The last part of the module's path, `vdso` for `[vdso]`.

@@ -2,9 +2,11 @@
 
 use crate::debug::{self, DebugFiles, Reader};
 use crate::demangle::demangle;
-use crate::image::{Image, ImageError};
+use crate::frames::{Frame, OfFile};
+use crate::image::{Image, ImageError, with_elf};
 use crate::location::{Doubt, Function};
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,6 +15,8 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) functions: Vec<Function>,
+    /// Where the function begins that has no name, in the file's own address space.
+    pub(crate) begin: Option<u64>,
     pub(crate) doubt: Option<Doubt>,
 }
 
@@ -26,6 +30,8 @@ pub(crate) struct Module {
 
 struct Open {
     image: Image,
+    /// By address; read when a name is missing.
+    frames: OnceCell<Vec<Frame>>,
     context: Option<addr2line::Context<Reader>>,
 }
 
@@ -60,7 +66,7 @@ impl Module {
     pub(crate) fn of_bytes(label: &str, bytes: &[u8]) -> Module {
         let label: Arc<str> = Arc::from(label);
         let state = match Image::from_bytes(Path::new(&*label), bytes) {
-            Ok(image) => Ok(Open { image, context: None }),
+            Ok(image) => Ok(Open { image, frames: OnceCell::new(), context: None }),
             Err(_) => Err(Doubt::Damaged(label.clone())),
         };
         Module { label, state, known: FxHashMap::default() }
@@ -83,10 +89,11 @@ impl Module {
         };
         let known = match known {
             Ok(functions) if functions.is_empty() => {
-                Known { functions, doubt: Some(Doubt::NoFunction(self.label.clone())) }
+                let begin = self.state.as_ref().ok().and_then(|open| open.begin(offset, back));
+                Known { functions, begin, doubt: Some(Doubt::NoFunction(self.label.clone())) }
             }
-            Ok(functions) => Known { functions, doubt: None },
-            Err(doubt) => Known { functions: Vec::new(), doubt: Some(doubt) },
+            Ok(functions) => Known { functions, begin: None, doubt: None },
+            Err(doubt) => Known { functions: Vec::new(), begin: None, doubt: Some(doubt) },
         };
         let known = Arc::new(known);
         self.known.insert(key, known.clone());
@@ -114,7 +121,7 @@ impl Open {
         let path = if image.has_dwarf { Some(image.path.as_path()) } else { separate.as_deref() };
         let dwarf = path.and_then(|path| debug::dwarf(path, files).ok());
         let context = dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok());
-        Open { image, context }
+        Open { image, frames: OnceCell::new(), context }
     }
 
     fn find(&self, offset: u64, back: u64) -> Result<Vec<Function>, Doubt> {
@@ -136,6 +143,15 @@ impl Open {
             (None, None) => {}
         }
         Ok(functions)
+    }
+
+    /// Where the function begins that something belongs to, by the descriptions of frames.
+    fn begin(&self, offset: u64, back: u64) -> Option<u64> {
+        let address = self.image.address_of(offset.saturating_sub(back))?;
+        let frames = self.frames.get_or_init(|| with_elf(&self.image.path, OfFile).unwrap_or_default());
+        let behind = frames.partition_point(|frame| frame.address <= address);
+        let frame = frames.get(behind.checked_sub(1)?)?;
+        (address - frame.address < frame.len).then_some(frame.address)
     }
 
     /// Functions as the debug information has them, the innermost first.

@@ -227,6 +227,7 @@ impl Symbols {
             module: module.label.clone(),
             module_offset: offset,
             functions: known.functions.clone(),
+            begin: known.begin,
             doubt: known.doubt.clone(),
         }
     }
@@ -260,7 +261,7 @@ fn in_table(table: &PerfMap, address: u64, back: u64) -> Option<Location> {
     let (name, offset) = table.find(address.saturating_sub(back))?;
     let function = Function { name: Arc::from(name), offset: Some(offset + back), line: None };
     let module = Arc::from("[jit]");
-    Some(Location { address, module, module_offset: 0, functions: vec![function], doubt: None })
+    Some(Location { address, module, module_offset: 0, functions: vec![function], begin: None, doubt: None })
 }
 
 /// Functions between a tracepoint and the program that runs there.

