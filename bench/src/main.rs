@@ -33,9 +33,9 @@ Benchmarks:
                what each kind of program that mote makes adds to a system call, without a recorder
   functions    probes in functions of programs that know nothing of mote: what a call costs, which functions can have
                one, and what real programs do with all of them (ns, %, x; uftrace beside it)
-  servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, and by recording all system calls and the
-               scheduler
-               (x; bpftrace, strace, ftrace, perf beside it)
+  servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, by recording all system calls and the
+               scheduler, and by samples with stacks (x; bpftrace, strace, ftrace, perf beside it)
+  redis        of these, redis only
   rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it);
                MOTE_BENCH_PLOTS=DIRECTORY draws its series there as SVG
   torture rcu  readers and updaters that are interrupted, moved, forked and die; exit status 1 on any violation

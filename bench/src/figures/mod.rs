@@ -55,7 +55,7 @@ use figure::Figure;
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 13] = [
+const BENCHMARKS: [(&str, Benchmark); 14] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -66,6 +66,7 @@ const BENCHMARKS: [(&str, Benchmark); 13] = [
     ("filter", filter::run),
     ("kernel", kernel::run),
     ("servers", servers::run),
+    ("redis", servers::redis),
     ("kernel_calls", kernel_calls::alone),
     ("kernel_programs", kernel_programs::run),
     ("functions", functions::run),

@@ -36,8 +36,16 @@ fn size(kind: Kind, effort: Effort) -> (u64, usize) {
 
 /// Measures all servers that are installed; with little effort redis only.
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
+    of_servers(effort.choose(&Kind::ALL[..1], &Kind::ALL[..]), effort)
+}
+
+/// Measures redis only.
+pub(super) fn redis(effort: Effort) -> anyhow::Result<Vec<Figure>> {
+    of_servers(&[Kind::Redis], effort)
+}
+
+fn of_servers(kinds: &[Kind], effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut lab = Lab::new()?;
-    let kinds = effort.choose(&Kind::ALL[..1], &Kind::ALL[..]);
     let mut figures = Vec::new();
     for kind in kinds {
         let measured = match kind.missing() {

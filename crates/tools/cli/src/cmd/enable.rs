@@ -17,7 +17,7 @@ Examples:
   mote enable ./trace -e 'net:*'                           events that were not recorded so far
   mote enable ./trace -e 'net:*' --filter 'len > 1500'     only the large ones from now on
   mote enable ./trace --on 'net:packet if len > 9000 do snapshot'
-  mote enable ./trace -f 'parse_*' --filter 'duration > 1ms'   functions of the processes that are recorded
+  mote enable ./trace -f 'parse_*' --filter 'duration > 1ms'  functions of the recorded processes
   mote enable ./trace -k block                             kernel events, if it has some (-k)
   mote enable ./trace -k 'syscalls:*open*' --filter 'ret < 0'
   mote enable ./trace -k sched --count 'by prev_comm'

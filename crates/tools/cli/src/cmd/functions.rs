@@ -28,7 +28,7 @@ Examples:
   mote functions 'parse_*' --min 1ms -- ./app   of a command; short calls are dropped in the process
   mote functions 'libc.so.6:malloc' -- ./app    of one library
   mote functions '@src/db.c' -- ./app           of one source file
-  mote functions -a 'db::*' --graph -- ./app    with arguments and results, as the debug information has them
+  mote functions -a 'db::*' --graph -- ./app    with arguments and results, by the debug information
   mote functions 'open(path: str, flags: x32) -> i32' --graph -- ./app
                                                 without debug information
   mote functions -i trace                       all functions, the most time first
