@@ -1,7 +1,7 @@
 //! The recorder is killed with SIGKILL: the program goes on undisturbed, its sites are switched off, and what was
 //! written is a valid trace.
 
-use crate::support::event::{assert_counts, named};
+use crate::support::event::named;
 use crate::support::{Record, babeltrace, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,9 +26,10 @@ fn the_program_goes_on_with_its_sites_off() {
     let emitted = running.wait_for("emitted");
     let trace = running.wait().ends_with(1009);
     let events = trace.events();
-    let recorded = named(&events, "e2e:waiting").len() as u64;
-    assert!(recorded > 0 && recorded <= emitted, "recorded {recorded} of {emitted}");
-    assert_counts(&named(&events, "e2e:waiting"), "seq", recorded);
+    // What one CPU's buffer held may be missing, and what another's held be there.
+    let recorded: Vec<u64> = named(&events, "e2e:waiting").iter().map(|event| event.number("seq")).collect();
+    assert!(recorded.is_sorted_by(|a, b| a < b), "{recorded:?}");
+    assert!(recorded.last().is_some_and(|last| *last < emitted), "{recorded:?} of {emitted}");
     assert_eq!(named(&events, "e2e:afterwards").len(), 0);
 }
 
