@@ -78,7 +78,7 @@ pub enum Error {
     Kernel(String),
     /// Threads cannot be sampled.
     #[error("cannot sample: {0}")]
-    Profile(#[from] mote_sampler::Error),
+    Profile(mote_sampler::Error),
     /// The metadata cannot be expressed in the format asked for.
     #[error("cannot write the metadata: {0}")]
     Metadata(#[from] mote_ctf::write::WriteError),

@@ -35,8 +35,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The trace's directory in that of the recording.
 pub(crate) const DIRECTORY: &str = "profile";
-/// How often samples are read: often enough for as much memory as any user may lock.
-const TICK: Duration = Duration::from_millis(20);
 /// Records wait for as many bytes, or for [`FLUSH`].
 const PACKET: usize = 256 << 10;
 /// After so long they are written.
@@ -101,7 +99,7 @@ impl Profile {
         };
         let cpus = options::cpus();
         let settings = Settings { frequency: wanted.frequency, stack: wanted.stack, cpus, targets };
-        let sampler = Sampler::open(&settings)?;
+        let sampler = Sampler::open(&settings).map_err(Error::Profile)?;
         let directory = directory.make_inside(DIRECTORY, &options.streams)?;
         let frame = setup::kernel_frame(frame);
         let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(TraceState::default()));
@@ -144,7 +142,7 @@ impl Profile {
         let stacks = Stacks { kernel: self.has_kernel, user: true };
         let problems = keep_symbols(&self.trace.directory, stacks);
         if !options.attach.is_empty() || options.profile.as_ref().is_some_and(|wanted| wanted.all) {
-            sampler.enable()?;
+            sampler.enable().map_err(Error::Profile)?;
         }
         let is_unnoted = !self.note(sampler.known(now()), &BTreeSet::new());
         let sink = self.trace.directory.sink();
@@ -274,7 +272,7 @@ fn run(mut sampler: Sampler, mut writer: Writer, shared: &Shared) -> Totals {
         if ends {
             return writer.end();
         }
-        std::thread::sleep(TICK);
+        std::thread::sleep(sampler.patience());
     }
 }
 

@@ -10,10 +10,14 @@ use mote_sys::fd::Fd;
 use mote_sys::perf::{self, Sampling};
 use mote_sys::perf_ring::{PerfRing, RECORD_MAX};
 use mote_sys::time::{ClockId, clock_gettime};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Pages of 4 KiB for the records of one CPU: as many as the kernel gives, from the largest on.
-const PAGES: [usize; 6] = [1024, 512, 256, 128, 64, 32];
+const PAGES: [usize; 7] = [1024, 512, 256, 128, 64, 32, 16];
+/// Of these, as many as users have where nothing else is said (`kernel.perf_event_mlock_kb`), and how long they may fill.
+const PAGES_USUAL: usize = 128;
+const TICK: Duration = Duration::from_millis(20);
 /// How often the threads of a process are listed, until there are no new ones.
 const LISTS: usize = 10;
 
@@ -76,9 +80,11 @@ pub struct Round {
 
 /// Samples threads.
 pub struct Sampler {
+    /// Events by CPU; the records of all of one go to the ring of the first.
+    events: BTreeMap<u32, Vec<Fd>>,
     rings: Vec<(u32, PerfRing)>,
-    /// Events whose records go to these rings.
-    others: Vec<Fd>,
+    /// Pages of each ring.
+    pages: usize,
     how: Sampling,
     table: Table,
     unwinder: Unwinder,
@@ -124,8 +130,9 @@ impl Sampler {
             counts_lost: true,
         };
         let mut sampler = Sampler {
+            events: BTreeMap::new(),
             rings: Vec::new(),
-            others: Vec::new(),
+            pages: 0,
             how,
             table: Table::default(),
             unwinder: Unwinder::default(),
@@ -148,7 +155,15 @@ impl Sampler {
                 }
             }
         }
+        sampler.make_rings()?;
         Ok(sampler)
+    }
+
+    /// How long samples may wait to be read: rings are as large as this user may have them.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        let share = self.pages.min(PAGES_USUAL) as u32;
+        TICK * share / PAGES_USUAL as u32
     }
 
     /// Whether code of the kernel is sampled, too: it may be forbidden.
@@ -179,7 +194,7 @@ impl Sampler {
     }
 
     fn events(&self) -> impl Iterator<Item = &Fd> {
-        self.rings.iter().map(|(_, ring)| ring.event()).chain(&self.others)
+        self.events.values().flatten()
     }
 
     fn add_process(&mut self, pid: u32, cpus: u32) -> Result<(), Error> {
@@ -214,24 +229,37 @@ impl Sampler {
                 Err(Error::Other(Errno(libc::ENODEV))) => continue,
                 event => event?,
             };
-            match self.rings.iter().find(|(other, _)| *other == cpu) {
-                Some((_, ring)) => {
-                    perf::send_to(&event, ring.event()).map_err(Error::Other)?;
-                    self.others.push(event);
-                }
-                None => {
-                    let ring = ring(event)?;
-                    self.rings.push((cpu, ring));
-                }
-            }
+            self.events.entry(cpu).or_default().push(event);
         }
         Ok(())
+    }
+
+    /// Makes memory for the records of each CPU, as much as may be locked, and the same for each.
+    fn make_rings(&mut self) -> Result<(), Error> {
+        for pages in PAGES {
+            let first = |(cpu, events): (&u32, &Vec<Fd>)| {
+                Some((*cpu, events.first().map(|event| ring(event, pages))?))
+            };
+            let made: Vec<(u32, Result<PerfRing, Errno>)> = self.events.iter().filter_map(first).collect();
+            let made: Result<Vec<(u32, PerfRing)>, Errno> =
+                made.into_iter().map(|(cpu, ring)| Ok((cpu, ring?))).collect();
+            match made {
+                Ok(rings) => (self.rings, self.pages) = (rings, pages),
+                Err(Errno(libc::EPERM | libc::ENOMEM)) => continue,
+                Err(why) => return Err(Error::Other(why)),
+            }
+            let others = self.events.values().filter_map(|events| events.split_first());
+            return others
+                .flat_map(|(first, others)| others.iter().map(move |other| (other, first)))
+                .try_for_each(|(other, first)| perf::send_to(other, first).map_err(Error::Other));
+        }
+        Err(Error::Memory)
     }
 
     /// Opens an event: of what can be had, which is the same for all.
     fn event(&mut self, tid: i32, cpu: u32) -> Result<Fd, Error> {
         loop {
-            let is_first = self.rings.is_empty();
+            let is_first = self.events.is_empty();
             match perf::sample(&self.how, tid, cpu) {
                 Ok(event) => return Ok(event),
                 // No such counter: a virtual machine.
@@ -324,15 +352,7 @@ impl Sampler {
     }
 }
 
-/// Memory for the records of an event, as much as may be locked.
-fn ring(event: Fd) -> Result<PerfRing, Error> {
-    for pages in PAGES {
-        let again = mote_sys::fd::duplicate(&event).map_err(Error::Other)?;
-        match PerfRing::new(again, pages) {
-            Ok(ring) => return Ok(ring),
-            Err(Errno(libc::EPERM | libc::ENOMEM)) => {}
-            Err(why) => return Err(Error::Other(why)),
-        }
-    }
-    Err(Error::Memory)
+/// Memory for the records of an event.
+fn ring(event: &Fd, pages: usize) -> Result<PerfRing, Errno> {
+    PerfRing::new(mote_sys::fd::duplicate(event)?, pages)
 }
