@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Pages of 4 KiB for the records of one CPU: as many as the kernel gives, from the largest on.
-const PAGES: [usize; 7] = [1024, 512, 256, 128, 64, 32, 16];
-/// Of these, as many as users have where nothing else is said (`kernel.perf_event_mlock_kb`), and how long they may fill.
+const PAGES: [usize; 5] = [256, 128, 64, 32, 16];
+/// Of these, as many as users have where nothing else is said (`kernel.perf_event_mlock_kb`), and how long they may
+/// fill.
 const PAGES_USUAL: usize = 128;
 const TICK: Duration = Duration::from_millis(20);
 /// How often the threads of a process are listed, until there are no new ones.
