@@ -32,7 +32,6 @@ pub mod perf_ring;
 pub mod process;
 pub mod ptrace;
 pub mod raw;
-pub mod side_band;
 pub mod signal;
 pub mod socket;
 pub mod tasks;

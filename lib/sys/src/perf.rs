@@ -1,4 +1,5 @@
-//! perf_event_open(2), as far as programs are attached to its events, and threads are sampled.
+//! perf_event_open(2), as far as programs are attached to its events, threads are sampled, and the kernel tells what
+//! processes map.
 
 use crate::Result;
 use crate::fd::Fd;
@@ -112,15 +113,18 @@ pub fn kprobe(probe: &Kprobe<'_>) -> Result<Fd> {
 /// `PERF_TYPE_HARDWARE`, `PERF_TYPE_SOFTWARE`.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
-/// `PERF_COUNT_HW_CPU_CYCLES`, `PERF_COUNT_SW_CPU_CLOCK`.
+/// `PERF_COUNT_HW_CPU_CYCLES`, `PERF_COUNT_SW_CPU_CLOCK`, `PERF_COUNT_SW_DUMMY`.
 const CPU_CYCLES: u64 = 0;
 const CPU_CLOCK: u64 = 0;
+const DUMMY: u64 = 9;
 /// `PERF_SAMPLE_TID`, `PERF_SAMPLE_TIME`, `PERF_SAMPLE_CALLCHAIN`, `PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`.
-const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 5;
+const SAMPLED: u64 = 1 << 1 | TIME | 1 << 5;
+const TIME: u64 = 1 << 2;
 const SAMPLED_STACK: u64 = 1 << 12 | 1 << 13;
-/// inherit, mmap, comm, freq, task, sample_id_all, mmap2, comm_exec, use_clockid, build_id
-const SAMPLING: u64 =
-    1 << 1 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25 | 1 << 34;
+/// mmap, comm, task, sample_id_all, mmap2, comm_exec, use_clockid, build_id (Linux 5.12).
+const SIDE_BAND: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25 | 1 << 34;
+/// inherit, freq.
+const SAMPLING: u64 = SIDE_BAND | 1 << 1 | 1 << 10;
 /// exclude_kernel and exclude_hv; enable_on_exec; exclude_callchain_user.
 const WITHOUT_KERNEL: u64 = 1 << 5 | 1 << 6;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
@@ -177,6 +181,23 @@ pub fn sample(how: &Sampling, thread: i32, cpu: u32) -> Result<Fd> {
         ..Attribute::default()
     };
     open_at(&attribute, thread as isize, cpu as isize)
+}
+
+/// Opens the side band of one CPU: an event without samples, whose records say what all processes map, what they run
+/// and which children they fork. Times are of `CLOCK_MONOTONIC`.
+///
+/// # Errors
+/// `EACCES`, `EPERM` without `CAP_PERFMON`; `ENODEV` for a CPU that is not there; `EINVAL` before Linux 5.12.
+pub fn side_band(cpu: u32) -> Result<Fd> {
+    let attribute = Attribute {
+        kind: SOFTWARE,
+        config: DUMMY,
+        sample_type: TIME,
+        flags: SIDE_BAND,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attribute::default()
+    };
+    open_at(&attribute, -1, cpu as isize)
 }
 
 /// How many records of an event, and of those that threads have inherited of it, there was no room for since it was

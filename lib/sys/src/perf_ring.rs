@@ -90,3 +90,30 @@ impl PerfRing {
         unsafe { copy_shared(to.as_mut_ptr().wrapping_add(first), base, rest) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn what_this_process_maps_is_told() {
+        let mut bands =
+            [0, 1, 2, 3].map(|cpu| crate::perf::side_band(cpu).and_then(|event| PerfRing::new(event, 64)));
+        if bands.iter().all(Result::is_err) {
+            mote_skip::skip(format_args!("{:?}", bands[0].as_ref().err()));
+            return;
+        }
+        let mut record = [0; 1024];
+        let mut kinds = [0u32; 32];
+        std::process::Command::new("true").status().expect("every machine has it");
+        for band in bands.iter_mut().flatten() {
+            while let Some(len) = band.next(&mut record) {
+                assert!(len >= 8);
+                kinds[record[0] as usize & 31] += 1;
+            }
+        }
+        // Comm, exit, fork, mmap2.
+        assert!([3, 4, 7, 10].iter().all(|kind| kinds[*kind] > 0), "{kinds:?}");
+    }
+}

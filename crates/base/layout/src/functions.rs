@@ -257,15 +257,6 @@ impl Value {
             _ => self.bytes as usize,
         }
     }
-
-    /// Words of it in the context of a filter.
-    pub const fn words(self) -> usize {
-        match self.what {
-            What::Text | What::Characters => 2,
-            What::Count => 0,
-            _ => 1,
-        }
-    }
 }
 
 impl Memory {

@@ -160,7 +160,7 @@ pub struct Process {
 }
 
 /// One executable mapping of a process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Map {
     /// First address, in bytes.
     pub start: u64,

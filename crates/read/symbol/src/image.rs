@@ -113,13 +113,7 @@ impl Image {
     /// The code need not begin where its page does: other linkers than GNU's put it anywhere in it.
     #[must_use]
     pub fn shift_of_code(&self, start: u64, offset: u64) -> Option<u64> {
-        const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
-        let is_it = |s: &&Segment| {
-            s.executable && (s.offset & !(PAGE - 1)..s.offset.saturating_add(s.len)).contains(&offset)
-        };
-        let code = self.segments.iter().find(is_it)?;
-        let begin = start.wrapping_sub(offset).wrapping_add(code.offset);
-        Some(begin.wrapping_sub(code.address))
+        shift_of_code(&self.segments, start, offset)
     }
 
     /// The place in the file of what is loaded at `address`; `None` when nothing of the file is.
@@ -131,6 +125,18 @@ impl Image {
             .find(holds)
             .map(|segment| (address - segment.address).wrapping_add(segment.offset))
     }
+}
+
+/// As [`Image::shift_of_code`], of a file with these segments.
+#[must_use]
+pub fn shift_of_code(segments: &[Segment], start: u64, offset: u64) -> Option<u64> {
+    const PAGE: u64 = mote_sys::mem::PAGE_BYTES as u64;
+    let is_it = |s: &&Segment| {
+        s.executable && (s.offset & !(PAGE - 1)..s.offset.saturating_add(s.len)).contains(&offset)
+    };
+    let code = segments.iter().find(is_it)?;
+    let begin = start.wrapping_sub(offset).wrapping_add(code.offset);
+    Some(begin.wrapping_sub(code.address))
 }
 
 /// What is done with a parsed file.
@@ -229,13 +235,18 @@ impl Visit for Reading {
             build_id: build_id(elf),
             modified,
             entry: elf.entry(),
-            segments: elf.segments().map(|segment| of_segment(&segment)).collect(),
+            segments: segments(elf),
             table: Table::read(elf),
             has_dwarf: elf.section_by_name(".debug_info").is_some(),
             machine: elf.architecture(),
             debug_link: link.map(|(name, _)| String::from_utf8_lossy(name).into_owned()),
         })
     }
+}
+
+/// The segments of a file that are loaded, by their place in the program headers.
+pub fn segments<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> Vec<Segment> {
+    elf.segments().map(|segment| of_segment(&segment)).collect()
 }
 
 fn of_segment<'d>(segment: &impl ObjectSegment<'d>) -> Segment {
@@ -248,7 +259,7 @@ fn of_segment<'d>(segment: &impl ObjectSegment<'d>) -> Segment {
 }
 
 /// Build id of a file in hex; empty without one.
-pub(crate) fn build_id<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> String {
+pub fn build_id<'d>(elf: &object::File<'d, impl ReadRef<'d>>) -> String {
     let id = elf.build_id().ok().flatten().unwrap_or_default();
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

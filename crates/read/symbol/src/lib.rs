@@ -33,7 +33,7 @@ mod table;
 
 pub use debug::{DebugFiles, Reader, dwarf, separate_symbols};
 pub use demangle::demangle;
-pub use image::{Image, ImageError, Segment, Visit, with_bytes, with_elf};
+pub use image::{Image, ImageError, Segment, Visit, build_id, segments, shift_of_code, with_bytes, with_elf};
 pub use jit::PerfMap;
 pub use kernel::{Kernel, KernelError};
 pub use location::{Doubt, Function, Location, folded};

@@ -39,7 +39,6 @@ use crate::trace::Trace;
 use choose::Wanting;
 use listening::Listening;
 use mote_clock::Source;
-use mote_journal::Fact;
 use mote_kernel::births::Born;
 use mote_kernel::session::{Ids, Kernel as Tracer};
 use mote_session::events::Events;
@@ -191,10 +190,7 @@ impl Kernel {
             return true;
         }
         let at = now();
-        let mut noted = true;
-        for (tid, pid, name) in self.names.look(ids) {
-            noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });
-        }
-        noted & self.note_processes(ids)
+        let named = ids.iter().filter_map(|tid| self.names.look(*tid, at));
+        named.fold(true, |noted, fact| noted & self.trace.directory.note(&fact)) & self.note_processes(ids)
     }
 }

@@ -175,17 +175,14 @@ impl Profile {
             *known = owner.or(*known);
             noted &= self.trace.directory.note(&Fact::Process(of_change(change)));
         }
-        for named in news.threads {
-            if self.names.learn(named.tid, named.pid, &named.name) {
-                let (tid, pid, at, name) = (named.tid, named.pid, named.at, named.name);
-                noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });
-            }
+        let mut facts: Vec<Fact> =
+            news.threads.into_iter().filter_map(|named| self.names.learn(named)).collect();
+        // Of others the kernel tells each new name.
+        let at = now();
+        for tid in threads {
+            facts.extend((!self.names.has(*tid)).then(|| self.names.look(*tid, at)).flatten());
         }
-        let (at, ids) = (now(), threads.iter().copied().collect::<Vec<u32>>());
-        for (tid, pid, name) in self.names.look(&ids) {
-            noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });
-        }
-        noted
+        facts.iter().fold(noted, |noted, fact| noted & self.trace.directory.note(fact))
     }
 
     /// Notes samples of the clocks. Returns whether the journal has them.

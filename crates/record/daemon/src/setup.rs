@@ -4,10 +4,14 @@ use crate::error::Error;
 use crate::options::{self, KernelOptions, Options, ProfileOptions};
 use crate::output::metadata::{Domain, Frame};
 use mote_clock::{Sample, Source};
+use mote_filter::Rule;
 use mote_journal::Session;
 use mote_ring::{Clock, Geometry, Mode};
 use mote_session::rules::rule_text;
 use nix::sys::resource::{Resource, getrlimit};
+
+/// Ticks in a second of `CLOCK_MONOTONIC`.
+const NANOSECONDS: u64 = 1_000_000_000;
 
 /// Sizes of the rings of processes, and for how many CPUs their memory is taken at once: those that are online.
 ///
@@ -86,41 +90,43 @@ fn host() -> String {
 
 /// The journal's first line.
 pub(crate) fn session(options: &Options, frame: &Frame, geometry: Geometry, frequency: u64) -> Session {
-    let excluded = options.exclude.iter().map(|pattern| format!("!{pattern}"));
     Session {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        uuid: frame.uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
-        host: frame.host.clone(),
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         mode: if options.mode == Mode::Discard { "discard" } else { "overwrite" }.to_owned(),
         sub_bytes: geometry.sub_bytes(),
         sub_count: geometry.sub_count(),
         cpus: geometry.cpus,
-        clock: frame.clock.to_owned(),
         frequency,
-        patterns: options.rules.iter().map(rule_text).chain(excluded).collect(),
-        whole_system: false,
+        patterns: patterns(&options.rules, options),
+        ..session_without_rings(options, frame)
     }
 }
 
-/// The same of the kernel's trace, whose clock's ticks are nanoseconds.
+/// The same of the kernel's trace.
 pub(crate) fn kernel_session(
     options: &Options,
     wanted: &KernelOptions,
     frame: &Frame,
     geometry: Geometry,
 ) -> Session {
-    let excluded = options.exclude.iter().map(|pattern| format!("!{pattern}"));
     Session {
         cpus: options::cpus(),
-        patterns: wanted.rules.iter().map(rule_text).chain(excluded).collect(),
+        patterns: patterns(&wanted.rules, options),
         whole_system: wanted.all,
-        ..session(options, frame, geometry, 1_000_000_000)
+        ..session(options, frame, geometry, NANOSECONDS)
     }
 }
 
 /// The same of a trace of samples.
 pub(crate) fn profile_session(options: &Options, wanted: &ProfileOptions, frame: &Frame) -> Session {
+    Session {
+        patterns: vec![format!("profile:profile_sample at {} Hz", wanted.frequency)],
+        whole_system: wanted.all,
+        ..session_without_rings(options, frame)
+    }
+}
+
+/// The same of a trace without rings of ours, whose clock's ticks are nanoseconds.
+fn session_without_rings(options: &Options, frame: &Frame) -> Session {
     Session {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uuid: frame.uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -131,10 +137,16 @@ pub(crate) fn profile_session(options: &Options, wanted: &ProfileOptions, frame:
         sub_count: 0,
         cpus: options::cpus(),
         clock: frame.clock.to_owned(),
-        frequency: 1_000_000_000,
-        patterns: vec![format!("profile:profile_sample at {} Hz", wanted.frequency)],
-        whole_system: wanted.all,
+        frequency: NANOSECONDS,
+        patterns: Vec::new(),
+        whole_system: false,
     }
+}
+
+/// Patterns of events that were chosen, and of those left out.
+fn patterns(rules: &[Rule], options: &Options) -> Vec<String> {
+    let excluded = options.exclude.iter().map(|pattern| format!("!{pattern}"));
+    rules.iter().map(rule_text).chain(excluded).collect()
 }
 
 /// How many files the recorder may have open.

@@ -2,31 +2,16 @@
 //! names.
 //!
 //! `/proc/PID/maps` is read too late for a process that lives for a millisecond. The kernel's side band
-//! (`mote_sys::side_band`) tells each mapping, exec and fork at its time, with the build id of the file.
+//! (`mote_sys::perf::side_band`) tells each mapping, exec and fork at its time, with the build id of the file.
 
 use crate::records::{Record, What};
-use mote_sys::Errno;
-use mote_sys::perf_ring::RECORD_MAX;
-use mote_sys::side_band::SideBand;
+use mote_journal::Map;
+use mote_sys::perf_ring::{PerfRing, RECORD_MAX};
+use mote_sys::{Errno, perf};
 use std::collections::{BTreeMap, HashMap};
 
 /// Pages of 4 KiB for the records of one CPU.
 const PAGES: usize = 128;
-
-/// A mapping with code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapped {
-    /// First address.
-    pub start: u64,
-    /// Behind the last.
-    pub end: u64,
-    /// Offset in the file.
-    pub offset: u64,
-    /// The file; `[anon]`, `[vdso]`.
-    pub path: String,
-    /// Its build id in hex; empty when it has none, or the kernel did not say.
-    pub build_id: String,
-}
 
 /// What became of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +38,7 @@ pub struct Change {
     /// The program's name; empty when it is not known.
     pub name: String,
     /// All its mappings after a fork or an exec, else the new ones.
-    pub maps: Vec<Mapped>,
+    pub maps: Vec<Map>,
 }
 
 /// A thread's name from some moment on.
@@ -81,7 +66,7 @@ pub struct News {
 /// Follows what all processes map, or some of them, and how their threads are called.
 #[derive(Debug)]
 pub struct Mappings {
-    bands: Vec<SideBand>,
+    bands: Vec<PerfRing>,
     table: Table,
     buffer: Vec<u8>,
 }
@@ -103,7 +88,7 @@ pub(crate) struct Table {
 struct Process {
     parent: u32,
     name: String,
-    maps: BTreeMap<u64, Mapped>,
+    maps: BTreeMap<u64, Map>,
 }
 
 impl Mappings {
@@ -115,7 +100,7 @@ impl Mappings {
     pub fn open(cpus: u32, chosen_only: bool) -> Result<Mappings, Errno> {
         let mut bands = Vec::new();
         for cpu in 0..cpus {
-            match SideBand::open(cpu, PAGES) {
+            match perf::side_band(cpu).and_then(|event| PerfRing::new(event, PAGES)) {
                 Ok(band) => bands.push(band),
                 // A CPU that is possible, but not there.
                 Err(Errno(libc::ENODEV)) => {}
@@ -127,7 +112,7 @@ impl Mappings {
     }
 
     /// Makes a process known that was there before, with its mappings as `/proc` has them.
-    pub fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Mapped>) {
+    pub fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Map>) {
         self.table.know(pid, parent, name, maps);
     }
 
@@ -164,7 +149,7 @@ impl News {
 
 impl Table {
     /// Makes a process known, with its mappings.
-    pub(crate) fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Mapped>) {
+    pub(crate) fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Map>) {
         let maps = maps.into_iter().map(|map| (map.start, map)).collect();
         self.names.insert(pid, name.to_owned());
         self.processes.insert(pid, Process { parent, name: name.to_owned(), maps });
@@ -186,7 +171,7 @@ impl Table {
     }
 
     /// What a process has mapped, by address.
-    pub(crate) fn maps(&self, pid: u32) -> impl Iterator<Item = &Mapped> {
+    pub(crate) fn maps(&self, pid: u32) -> impl Iterator<Item = &Map> {
         self.processes.get(&pid).into_iter().flat_map(|process| process.maps.values())
     }
 
@@ -263,7 +248,7 @@ impl Table {
 
 impl Process {
     /// Takes a mapping, which replaces what was there.
-    fn map(&mut self, map: &Mapped) {
+    fn map(&mut self, map: &Map) {
         self.maps.retain(|_, other| other.end <= map.start || other.start >= map.end);
         self.maps.insert(map.start, map.clone());
     }

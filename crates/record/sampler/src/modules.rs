@@ -1,16 +1,17 @@
 //! What unwinding needs of a file that is mapped: its frames' descriptions, and where its segments are.
 
 use framehop::{ExplicitModuleSectionInfo, Module};
-use mote_symbol::{Visit, mapped, with_bytes, with_elf};
-use object::{Object, ObjectSection, ObjectSegment, ReadRef, SegmentFlags};
+use mote_journal::Map;
+use mote_symbol::mapped::{self, Mapped};
+use mote_symbol::{Segment, Visit, build_id, segments, shift_of_code, with_bytes, with_elf};
+use object::{Object, ObjectSection, ReadRef};
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
-
-use crate::mappings::Mapped;
 
 /// Most bytes of frames of one file.
 const FRAMES_MAX: u64 = 256 << 20;
@@ -26,8 +27,7 @@ struct File {
     text: Option<Range<u64>>,
     header: Option<(Range<u64>, Bytes)>,
     frames: Option<(Range<u64>, Bytes)>,
-    /// Address and offset of each segment with code.
-    segments: Vec<(u64, Range<u64>)>,
+    segments: Vec<Segment>,
 }
 
 /// Files that were looked at, by path and build id.
@@ -35,8 +35,17 @@ struct File {
 pub(crate) struct Files(HashMap<(String, String), Option<Arc<File>>>);
 
 impl Files {
-    /// What a process has mapped there, as the unwinder takes it; `None` when it has no frames.
-    pub(crate) fn module(&mut self, pid: u32, map: &Mapped) -> Option<Module<Bytes>> {
+    /// What a process has mapped, as the unwinder takes it, but for what has no frames.
+    pub(crate) fn modules<'m>(
+        &mut self,
+        pid: u32,
+        maps: impl Iterator<Item = &'m Map>,
+    ) -> Vec<Module<Bytes>> {
+        let now = LazyCell::new(|| mapped::code(pid));
+        maps.filter_map(|map| self.module(map, || file_of(pid, map, &now))).collect()
+    }
+
+    fn module(&mut self, map: &Map, read: impl FnOnce() -> Option<Option<File>>) -> Option<Module<Bytes>> {
         if self.0.len() >= FILES_MAX {
             self.0.clear();
         }
@@ -44,14 +53,12 @@ impl Files {
         let file = match self.0.get(&key) {
             Some(known) => known.clone()?,
             None => {
-                let file = read(pid, map)?.map(Arc::new);
+                let file = read()?.map(Arc::new);
                 self.0.insert(key, file.clone());
                 file?
             }
         };
-        let (address, _) = file.segments.iter().find(|(_, offsets)| offsets.contains(&map.offset))?;
-        let offsets = file.segments.iter().find(|(at, _)| at == address).map(|(_, offsets)| offsets.start)?;
-        let base = map.start.wrapping_sub(address.wrapping_add(map.offset.wrapping_sub(offsets)));
+        let base = shift_of_code(&file.segments, map.start, map.offset)?;
         let section = |part: &Option<(Range<u64>, Bytes)>| match part {
             Some((range, bytes)) => (Some(range.clone()), Some(bytes.clone())),
             None => (None, None),
@@ -70,9 +77,13 @@ impl Files {
     }
 }
 
-/// Reads the very file that a process has mapped, whatever has its name; `None` when the process is gone, and it cannot
-/// be had, `Some(None)` when it has nothing for us.
-fn read(pid: u32, map: &Mapped) -> Option<Option<File>> {
+/// Reads the very file that a process has mapped, whatever has its name, by what it has mapped `now`. `None` when the
+/// process is gone, and it cannot be had, `Some(None)` when it has nothing for us.
+fn file_of(
+    pid: u32,
+    map: &Map,
+    now: &LazyCell<Vec<Mapped>, impl FnOnce() -> Vec<Mapped>>,
+) -> Option<Option<File>> {
     if map.path == "[vdso]" {
         let bytes = mote_symbol::collect::vdso().ok()?;
         return Some(with_bytes(Path::new("[vdso]"), &bytes, Frames { build_id: "" }).ok().flatten());
@@ -81,8 +92,8 @@ fn read(pid: u32, map: &Mapped) -> Option<Option<File>> {
         return Some(None);
     }
     let frames = Frames { build_id: &map.build_id };
-    let opened = mapped::code(pid).into_iter().find(|mapped| mapped.map.start == map.start);
-    let opened = opened.and_then(|mapped| mapped.file?.open(pid, (map.start, map.end), &map.path).ok())?;
+    let file = now.iter().find(|mapped| mapped.map.start == map.start)?.file?;
+    let opened = file.open(pid, (map.start, map.end), &map.path).ok()?;
     let read = with_elf(Path::new(&format!("/proc/self/fd/{}", opened.as_raw_fd())), frames);
     Some(read.ok().flatten())
 }
@@ -101,12 +112,10 @@ impl Visit for Frames<'_> {
         elf: &object::File<'d, R>,
         _: Option<SystemTime>,
     ) -> Result<Option<File>, object::Error> {
-        let build_id = elf.build_id()?.unwrap_or_default();
-        let build_id: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-        if !self.build_id.is_empty() && build_id != self.build_id {
+        if !self.build_id.is_empty() && build_id(elf) != self.build_id {
             return Ok(None);
         }
-        let mut file = File::default();
+        let mut file = File { segments: segments(elf), ..File::default() };
         let range = |address: u64, len: u64| address..address.saturating_add(len);
         if let Some(text) = elf.section_by_name(".text") {
             file.text = Some(range(text.address(), text.size()));
@@ -119,17 +128,6 @@ impl Visit for Frames<'_> {
         };
         file.frames = section(".eh_frame")?;
         file.header = section(".eh_frame_hdr")?;
-        for segment in elf.segments() {
-            if let SegmentFlags::Elf { p_flags, .. } = segment.flags()
-                && p_flags.0 & object::elf::PF_X.0 != 0
-            {
-                let (offset, len) = segment.file_range();
-                // Mappings begin where a page does.
-                let before = segment.address() % mote_sys::mem::PAGE_BYTES as u64;
-                let first = offset.saturating_sub(before);
-                file.segments.push((segment.address() - before, range(first, len.saturating_add(before))));
-            }
-        }
         Ok(Some(file))
     }
 }

@@ -1,6 +1,6 @@
 //! Records of perf_event_open(2) that are no samples: what processes map, fork and run.
 
-use crate::mappings::Mapped;
+use mote_journal::Map;
 
 /// Kinds of records (`enum perf_event_type`).
 const LOST: u32 = 2;
@@ -25,7 +25,8 @@ pub(crate) struct Record {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    Map(Mapped),
+    /// The executable mapping is new.
+    Map(Map),
     /// The thread is called so; true: it runs a new program.
     Name(String, bool),
     /// Process and thread that made it.
@@ -61,7 +62,7 @@ impl Record {
     }
 }
 
-fn mapping(body: &[u8], misc: u16) -> Option<Mapped> {
+fn mapping(body: &[u8], misc: u16) -> Option<Map> {
     let [start, len, offset] = [16, 24, 32].map(|at| number(body, at, 8));
     let protection = number(body, 64, 4)? as u32;
     if protection & EXECUTABLE == 0 {
@@ -84,7 +85,7 @@ fn mapping(body: &[u8], misc: u16) -> Option<Mapped> {
         path => path.to_owned(),
     };
     let start = start?;
-    Some(Mapped { start, end: start.saturating_add(len?), offset: offset?, path, build_id })
+    Some(Map { start, end: start.saturating_add(len?), offset: offset?, path, build_id })
 }
 
 /// A number of so many bytes.
@@ -113,7 +114,7 @@ mod tests {
         map.extend([5_u32, 2].iter().flat_map(|word| word.to_le_bytes()));
         map.extend(b"/bin/app");
         map.extend(9_u64.to_le_bytes());
-        let expected = Mapped {
+        let expected = Map {
             start: 0x1000,
             end: 0x3000,
             offset: 0x3000,

@@ -1,6 +1,6 @@
 //! The events that sample threads, and one round of reading them.
 
-use crate::mappings::{How, Mapped, News, Table};
+use crate::mappings::{How, News, Table};
 use crate::records::{self, Record};
 use crate::sample::Raw;
 use crate::unwind::{Sample, Unwinder};
@@ -282,13 +282,6 @@ impl Sampler {
         let mut maps = collect::maps(pid);
         self.build_ids.fill(pid, &mut maps);
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let maps = maps.into_iter().map(|map| Mapped {
-            start: map.start,
-            end: map.end,
-            offset: map.offset,
-            path: map.path,
-            build_id: map.build_id,
-        });
         self.table.know(pid, 0, name.trim_end(), maps);
     }
 

@@ -63,10 +63,7 @@ impl Unwinder {
         }
         let space = spaces.entry(pid).or_insert_with(|| {
             let mut space = Space::new();
-            table
-                .maps(pid)
-                .filter_map(|map| files.module(pid, map))
-                .for_each(|module| space.add_module(module));
+            files.modules(pid, table.maps(pid)).into_iter().for_each(|module| space.add_module(module));
             space
         });
         let bottom = registers.stack_pointer();

@@ -131,11 +131,11 @@ impl Packed {
         self.len = (self.len + bytes.len()).min(self.bytes.len());
     }
 
-    /// Puts a text of at most `max` characters, and a NUL; `is_cut`: it goes on.
-    fn put_text(&mut self, text: &[u8], max: usize, is_cut: bool) {
+    /// Puts a text up to its NUL, cut where it has more than `max` characters, and a NUL.
+    fn put_text(&mut self, text: &[u8], max: usize) {
         let end = text.iter().position(|byte| *byte == 0);
         let text = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
-        if text.len() <= max && !(is_cut && end.is_none()) {
+        if text.len() <= max {
             self.put(text);
         } else {
             let mut len = max.saturating_sub(CUT.len()).min(text.len());
@@ -230,21 +230,17 @@ impl<'t, 'p> Taking<'t, 'p> {
     /// Puts the text at an address: of so many characters, or up to a NUL; at most `max`.
     fn take_text(&mut self, address: Option<u64>, count: Option<u64>, max: usize) {
         let mut text = [0_u8; TEXT_MAX];
+        // One character more than it may have shows that it goes on.
         let wanted = count.unwrap_or(u64::MAX).min(max as u64 + 1).min(TEXT_MAX as u64) as usize;
-        let Some(address) = address else { return self.packed.put_text(UNREADABLE, max, false) };
+        let Some(address) = address else { return self.packed.put_text(UNREADABLE, max) };
         if address == 0 {
-            return self.packed.put_text(if count == Some(0) { b"" } else { NULL }, max, false);
+            return self.packed.put_text(if count == Some(0) { b"" } else { NULL }, max);
         }
         let into = text.get_mut(..wanted).unwrap_or_default();
         let read = read(address as usize, into);
         let text = into.get(..read).unwrap_or_default();
-        let has_end = text.contains(&0);
-        if read < wanted && !has_end {
-            return self.packed.put_text(UNREADABLE, max, false);
-        }
-        // It is longer than the event may have it: more than `max`, or all that was read is not all of it.
-        let is_cut = !has_end && count.is_none_or(|count| count > wanted as u64);
-        self.packed.put_text(text, max, is_cut);
+        let is_whole = read == wanted || text.contains(&0);
+        self.packed.put_text(if is_whole { text } else { UNREADABLE }, max);
     }
 }
 

@@ -9,14 +9,14 @@
 //! | `copy_shared` | a copy of bytes by machine instructions |
 //! | `CLOCKSOURCE` | the kernel's name for the time-stamp counter as its clock |
 //! | `count` | the time-stamp counter |
-//! | `count_guarded`, `count_guarded_after_loads` | the same where it may be forbidden, with an entry in `mote_clocks` |
+//! | `count_guarded`, `count_guarded_after_loads` | the same where it may be forbidden: in `mote_clocks` |
 //! | `can_count_after_loads` | whether `count_guarded_after_loads` may be executed |
 //! | `finish_loads` | waits until the loads before it are done |
 //! | `is_invariant` | whether the counter runs at one rate for ever |
 //! | `Registers` | the registers of interrupted code: `ip`, `set_ip`, `breakpoint`, `is_denied_counter` |
 //! | `SAMPLED_REGISTERS` | the registers that unwinding needs, as perf_event_open(2) numbers them |
 //! | `PAGE_BYTES` | the size of a page; of several that the processor has, the largest |
-//! | `keep_registers!`, `put_back_registers!`, `clear_xsave_header!` | assembly for code that a thread is called away to |
+//! | `keep_registers!`, `put_back_registers!`, `clear_xsave_header!` | assembly for code that a thread is made to run |
 //! | `weak_symbol!` | the address of a weak symbol, from the global offset table |
 //!
 //! A second processor is a second folder, and its line in the list below. [`sections`] holds assembly of directives

@@ -13,7 +13,9 @@ typedef const char *text;
 enum color { RED, GREEN = 5, BLUE = -1 };
 struct big { long words[4]; };
 struct small { int a; };
-int work(int a, uint8_t b, text name, void *data, bool ok, enum color c, long long seventh) { return a + b + ok + c + seventh + (name == data); }
+int work(int a, uint8_t b, text name, void *data, bool ok, enum color c, long long seventh) {
+    return a + b + ok + c + seventh + (name == data);
+}
 struct big large(unsigned char *bytes, double x, struct small s) { struct big b = {{*bytes, x, s.a}}; return b; }
 void nothing(void) {}
 int main(void) { return 0; }
@@ -78,7 +80,8 @@ const CPP: &str = r#"
 #include <string_view>
 struct request { int id; const char *path; char method[8]; struct { long a, b; } times; unsigned bits : 3; };
 struct pair { float x, y; };
-[[gnu::noinline]] int serve(const request &r, std::string body, std::string_view view, const std::string &name, pair p) {
+[[gnu::noinline]]
+int serve(const request &r, std::string body, std::string_view view, const std::string &name, pair p) {
     return r.id + body.size() + view.size() + name.size() + int(p.x) + r.bits;
 }
 int main(int argc, char **argv) {

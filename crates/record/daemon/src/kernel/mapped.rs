@@ -5,8 +5,8 @@ use super::listening::{Late, Listening};
 use super::{Kernel, Remarks};
 use crate::options;
 use crate::output::records::now;
-use mote_journal::{Fact, Map, Process};
-use mote_sampler::mappings::{Change, How, Mapped, Mappings, News};
+use mote_journal::{Fact, Process};
+use mote_sampler::mappings::{Change, How, Mappings, News};
 use mote_symbol::collect::{self, BuildIds};
 use mote_words::counted;
 use std::collections::HashMap;
@@ -19,17 +19,11 @@ pub(crate) fn of_change(change: Change) -> Process {
         How::Exec => "exec",
         How::Mapped => "seen",
     };
-    let map = |Mapped { start, end, offset, path, build_id }| Map { start, end, offset, path, build_id };
-    let maps: Vec<Map> = change.maps.into_iter().map(map).collect();
+    let maps = change.maps;
     // The program is what an exec maps first.
     let exe = maps.first().filter(|_| change.how == How::Exec).map_or(String::new(), |map| map.path.clone());
     let (pid, parent) = (change.pid as i32, change.parent as i32);
     Process { pid, parent, at: change.at, how: how.to_owned(), comm: change.name, exe, maps }
-}
-
-fn mapped(map: Map) -> Mapped {
-    let Map { start, end, offset, path, build_id } = map;
-    Mapped { start, end, offset, path, build_id }
 }
 
 impl Kernel {
@@ -50,7 +44,7 @@ impl Kernel {
             build_ids.fill(pid, &mut maps);
             let status = crate::process::status(pid);
             let (parent, name) = status.map_or((0, String::new()), |status| (status.parent, status.name));
-            mappings.know(pid, parent, &name, maps.into_iter().map(mapped));
+            mappings.know(pid, parent, &name, maps);
         }
         self.mappings = Some(Listening {
             mappings,
@@ -104,13 +98,8 @@ impl Kernel {
             *known = owner.or(*known);
             noted &= self.trace.directory.note(&Fact::Process(of_change(change)));
         }
-        for named in threads {
-            if self.names.learn(named.tid, named.pid, &named.name) {
-                let (tid, pid, at, name) = (named.tid, named.pid, named.at, named.name);
-                noted &= self.trace.directory.note(&Fact::Thread { tid, pid, at, name });
-            }
-        }
-        noted
+        let named = threads.into_iter().filter_map(|named| self.names.learn(named));
+        named.fold(noted, |noted, fact| noted & self.trace.directory.note(&fact))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Names of threads that kernel events are of: the kernel's records have the thread's id only.
 
 use crate::process;
+use mote_journal::Fact;
+use mote_sampler::mappings::Named;
 use std::collections::{BTreeSet, HashMap};
 
 /// Names that a recording takes.
@@ -14,30 +16,28 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Looks at these threads; returns id, process and name of those that are new, or are called otherwise than before.
-    pub(crate) fn look(&mut self, ids: &[u32]) -> Vec<(u32, u32, String)> {
-        let mut news = Vec::new();
-        for tid in ids {
-            let Some((pid, name)) = name(*tid) else { continue };
-            let is_known = self.known.get(tid).is_some_and(|known| known.0 == pid && known.1 == name);
-            if !is_known && self.taken < NAMES_MAX {
-                self.taken += 1;
-                self.known.insert(*tid, (pid, name.clone()));
-                news.push((*tid, pid, name));
-            }
-        }
-        news
+    /// Looks at a thread as it is `at` this time; returns what the journal is to have of it: when it is new, or is
+    /// called otherwise than before.
+    pub(crate) fn look(&mut self, tid: u32, at: u64) -> Option<Fact> {
+        let (pid, name) = name(tid)?;
+        self.learn(Named { tid, pid, at, name })
     }
 
-    /// Takes a name that the kernel told; returns whether it is news.
-    pub(crate) fn learn(&mut self, tid: u32, pid: u32, name: &str) -> bool {
+    /// Takes a name that the kernel told; returns what the journal is to have of it, as [`Names::look`].
+    pub(crate) fn learn(&mut self, named: Named) -> Option<Fact> {
+        let Named { tid, pid, at, name } = named;
         let is_known = self.known.get(&tid).is_some_and(|known| known.0 == pid && known.1 == name);
         if is_known || self.taken >= NAMES_MAX {
-            return false;
+            return None;
         }
         self.taken += 1;
-        self.known.insert(tid, (pid, name.to_owned()));
-        true
+        self.known.insert(tid, (pid, name.clone()));
+        Some(Fact::Thread { tid, pid, at, name })
+    }
+
+    /// Whether a thread has a name.
+    pub(crate) fn has(&self, tid: u32) -> bool {
+        self.known.contains_key(&tid)
     }
 
     /// The processes of these threads, each once.
@@ -73,10 +73,11 @@ mod tests {
     fn this_process_has_a_name_and_is_told_once() {
         let mut names = Names::default();
         let own = std::process::id();
-        let named = names.look(&[own, own, 0, u32::MAX]);
+        let named: Vec<Fact> =
+            [own, own, 0, u32::MAX].into_iter().filter_map(|tid| names.look(tid, 7)).collect();
         assert_eq!(named.len(), 2, "{named:?}");
-        assert_eq!((named[0].0, named[0].1), (own, own));
-        assert!(!named[0].2.is_empty());
-        assert!(names.look(&[own]).is_empty());
+        assert!(matches!(&named[0], Fact::Thread { tid, pid, at: 7, name }
+                if (*tid, *pid) == (own, own) && !name.is_empty()));
+        assert!(names.look(own, 8).is_none());
     }
 }

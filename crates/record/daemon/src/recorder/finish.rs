@@ -70,17 +70,17 @@ impl Recorder<'_> {
         self.kernel.cooperation.remarks().into_iter().for_each(|remark| self.problem(remark));
         let aggregates = self.write_aggregates();
         self.note_faults();
-        let stopped = self.consumer.shared.failure().cloned();
-        let kernel = self.kernel.finish(consumed.get(1), duration_ns, stopped).map(|(done, remarks)| {
+        let stopped = || self.consumer.shared.failure().cloned();
+        let kernel = self.kernel.finish(consumed.get(1), duration_ns, stopped());
+        let profile = self.profile.as_mut().map(|profile| profile.finish(duration_ns, stopped()));
+        let kernel = kernel.map(|(done, remarks)| {
             self.tell(remarks);
             done
         });
-        let stopped = self.consumer.shared.failure().cloned();
-        let profile = self.profile.as_mut().map(|profile| profile.finish(duration_ns, stopped));
-        if let Some((_, noted)) = &profile {
-            self.check_journal(*noted);
-        }
-        let profile = profile.map(|(summary, _)| summary);
+        let profile = profile.map(|(summary, noted)| {
+            self.check_journal(noted);
+            summary
+        });
         self.take(Input::Read);
         self.outcome.written =
             Some(Written { summary: self.summary(own, duration_ns), kernel, profile, aggregates });

@@ -8,7 +8,7 @@
 //! | `BODY_AT`, `CALL_BYTES` | bytes before a body; of the call that it begins with |
 //! | `jump`, `trap` | what is written over a function |
 //! | `stub`, `STUB_BYTES` | a jump from where a function's jump can lead to its body |
-//! | `Arguments`, `result`, `declared` | where arguments and results are, by the convention or as debug information says |
+//! | `Arguments`, `result`, `declared` | where arguments and results are: by the convention, as DWARF says |
 //! | `some_place` | where a copy has as many bytes as where it will be |
 //!
 //! A second processor is a second folder, and its line in the list below.

@@ -208,9 +208,12 @@ impl Args {
     /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their
     /// own are, too.
     fn program_rules(&self) -> Vec<Rule> {
-        let is_profiled = self.profile.options(false).is_some();
-        let kernel_only = self.command.is_empty() && (is_profiled || !self.rules.kernel.is_empty());
+        let kernel_only = self.command.is_empty() && (self.is_profiled() || !self.rules.kernel.is_empty());
         if kernel_only && self.rules.is_default { Vec::new() } else { self.rules.rules.clone() }
+    }
+
+    fn is_profiled(&self) -> bool {
+        self.profile.options(false).is_some()
     }
 
     /// Nobody writes into the buffers of a recording without a program.
@@ -223,13 +226,11 @@ impl Args {
     fn kernel(&self, cpus: u32) -> anyhow::Result<Option<KernelOptions>> {
         if self.rules.kernel.is_empty() {
             let flags = [
-                (self.all, "-a"),
+                (self.all && !self.is_profiled(), "-a"),
                 (self.stack.is_some(), "--stack"),
                 (self.kernel_buffers.is_some(), "--kernel-buffers"),
             ];
-            let is_profiled = self.profile.options(false).is_some();
-            let is_alone = |flag: &str| !(flag == "-a" && is_profiled);
-            if let Some((_, flag)) = flags.into_iter().find(|(given, flag)| *given && is_alone(flag)) {
+            if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
                 anyhow::bail!(
                     "{flag} is about kernel events; say which with -k, for example -k sched,syscalls"
                 );

@@ -59,6 +59,15 @@ pub(crate) fn can_keep_registers() -> bool {
 // On the stack at entry: where the body goes on, and the call's return address, whose place the call is known by.
 global_asm!(
     ".pushsection .text.mote_function,\"ax\",@progbits",
+    // Keeps the registers that an entry works with, and the flags.
+    ".macro mote_keep_for_entry",
+    "push rcx",
+    "push rdx",
+    "push rax",
+    "lahf",
+    "seto al",
+    "push rax",
+    ".endm",
     // Calls a function with all that it may change kept: `rax` has its result. Other registers are pushed here; where
     // they lie, and those of vectors, are its third and fourth arguments (`kept`).
     ".macro mote_call_with_all_kept function",
@@ -101,12 +110,7 @@ global_asm!(
     ".hidden mote_function_entry",
     ".type mote_function_entry,@function",
     "mote_function_entry:",
-    "push rcx",
-    "push rdx",
-    "push rax",
-    "lahf",
-    "seto al",
-    "push rax",
+    "mote_keep_for_entry",
     "mov rcx, [rip + mote_function_top@gottpoff]",
     "mov rdx, fs:[rcx]",
     "test edx, {region} - 1",
@@ -185,12 +189,7 @@ global_asm!(
     ".hidden mote_function_entry_with_values",
     ".type mote_function_entry_with_values,@function",
     "mote_function_entry_with_values:",
-    "push rcx",
-    "push rdx",
-    "push rax",
-    "lahf",
-    "seto al",
-    "push rax",
+    "mote_keep_for_entry",
     "jmp 3b",
     ".size mote_function_entry_with_values, . - mote_function_entry_with_values",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
