@@ -11,6 +11,11 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
     /// One line for each, as it was printed.
     pub(crate) skips: Vec<String>,
+    /// What a summary has to say beside the number of failures: the names of tests that failed, and what cargo says of
+    /// programs that did not end as tests do, whose tests nobody counts.
+    pub(crate) wrong: Vec<String>,
+    /// The lines that follow name tests that failed.
+    is_list_of_failures: bool,
 }
 
 impl Counts {
@@ -27,6 +32,12 @@ impl Counts {
             self.passed += number(" passed");
             self.failed += number(" failed");
         }
+        if is_wrong(line) || self.is_list_of_failures && line.starts_with("    ") {
+            self.wrong.push(line.trim().to_owned());
+        }
+        // The names follow the last of these lines; before, there is what the tests have printed, if anything.
+        self.is_list_of_failures =
+            line == "failures:" || self.is_list_of_failures && (line.is_empty() || line.starts_with("    "));
     }
 
     /// Counts something that the chores themselves leave out.
@@ -48,6 +59,11 @@ fn skip_in(line: &str) -> Option<&str> {
     WORDS.contains(&word.to_ascii_lowercase().as_str()).then_some(said)
 }
 
+/// Whether cargo says in a line that a program of tests failed, or how it died.
+fn is_wrong(line: &str) -> bool {
+    line.starts_with("error: ") || line.contains("process didn't exit successfully: ")
+}
+
 /// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.
 ///
 /// # Errors
@@ -62,7 +78,8 @@ pub(crate) fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Resu
 /// The command cannot be started.
 pub(crate) fn follow_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
     // Of tests that pass, the harness shows what they print, as tools of others may say that they skip something.
-    command.env("RUST_TEST_NOCAPTURE", "1").stdin(Stdio::null());
+    // Panics that tests expect say where they are without a backtrace, which would hide what matters.
+    command.env("RUST_TEST_NOCAPTURE", "1").env("RUST_BACKTRACE", "0").stdin(Stdio::null());
     let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
     command.stdout(writer.try_clone().context("cannot make a pipe")?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -118,6 +135,36 @@ mod tests {
         counts.note(&format!("{}a::b: why", mote_skip::MARK));
         counts.skip("why");
         assert_eq!(counts.skips, ["SKIP: a::b: why", "SKIP: why"]);
+    }
+
+    #[test]
+    fn what_failed_is_remembered() {
+        let mut counts = Counts::default();
+        let output = "\
+test a::b ... FAILED
+
+failures:
+
+failures:
+    a::b
+    a::c
+
+test result: FAILED. 1 passed; 2 failed; 0 ignored;
+    not a name
+error: test failed, to rerun pass `-p a --lib`
+Caused by:
+  process didn't exit successfully: `target/debug/deps/a` (signal: 11, SIGSEGV: invalid memory reference)
+test a::errors ... ok";
+        output.lines().for_each(|line| counts.note(line));
+        assert_eq!(
+            counts.wrong,
+            [
+                "a::b",
+                "a::c",
+                "error: test failed, to rerun pass `-p a --lib`",
+                "process didn't exit successfully: `target/debug/deps/a` (signal: 11, SIGSEGV: invalid memory reference)",
+            ]
+        );
     }
 
     #[test]

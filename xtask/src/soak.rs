@@ -128,7 +128,7 @@ struct Soak {
 
 impl Soak {
     fn row(&self, part: &str, passed: bool, took: Duration) -> anyhow::Result<Row> {
-        let Counts { passed: good, failed: bad, skips } = &self.counts;
+        let Counts { passed: good, failed: bad, skips, .. } = &self.counts;
         let mut result = vec![if passed { "passed".to_owned() } else { "FAILED".to_owned() }];
         if good + bad > 0 {
             result.push(format!("{good} passed, {bad} failed"));

@@ -217,7 +217,10 @@ impl Steps {
             println!("{wall:>6.0} s  {cpu:>6.0} s  {name}");
         }
         println!();
-        let Counts { passed, failed, skips } = &self.counts;
+        let Counts { passed, failed, skips, wrong, .. } = &self.counts;
+        for what in wrong {
+            println!("{what}");
+        }
         println!("{passed} passed, {failed} failed, {} skipped", skips.len());
         if !self.failed.is_empty() {
             bail!("failed: {}", self.failed.join(", "));
