@@ -59,9 +59,14 @@ fn skip_in(line: &str) -> Option<&str> {
     WORDS.contains(&word.to_ascii_lowercase().as_str()).then_some(said)
 }
 
-/// Whether cargo says in a line that a program of tests failed, or how it died.
+/// Whether cargo says in a line that something cannot be built, that a program of tests failed, or how one died. What
+/// programs of tests print themselves is theirs.
 fn is_wrong(line: &str) -> bool {
-    line.starts_with("error: ") || line.contains("process didn't exit successfully: ")
+    const SAID: [&str; 4] =
+        ["error: could not compile", "error: test failed", "error: doctest failed", "error: failed to"];
+    const WITHIN: [&str; 3] =
+        ["process didn't exit successfully: ", "could not execute process", "(os error 28)"];
+    SAID.iter().any(|said| line.starts_with(said)) || WITHIN.iter().any(|said| line.contains(said))
 }
 
 /// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.

@@ -174,12 +174,21 @@ impl Times {
 }
 
 impl Steps {
-    /// Runs cargo.
+    /// Runs cargo. Where it fails before any test was run, it is tried once more: what cannot be built fails again, and
+    /// a machine that was short of memory for a moment need not cost the whole run.
     fn cargo(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) {
         self.run(name, |counts| {
             println!("cargo {}", arguments.join(" "));
             let mut command = cargo();
             command.args(arguments).current_dir(root()).envs(environment.iter().copied());
+            let before = counts.passed + counts.failed;
+            if run::follow(&mut command, counts)? {
+                return Ok(true);
+            }
+            if arguments.first() != Some(&"test") || counts.passed + counts.failed > before {
+                return Ok(false);
+            }
+            println!("== {name}: no test was run; once more");
             run::follow(&mut command, counts)
         });
     }
