@@ -42,7 +42,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 2f83ba76ce500ab9
+ * @digest 082c5387a1ef2d7a
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

@@ -123,6 +123,7 @@ impl Lab {
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),
+            sampling: None,
             command,
         };
         let recorded = mote_daemon::record(&options, &mut Quiet)?;

@@ -28,6 +28,7 @@ pub mod mem;
 pub mod membarrier;
 pub mod mount;
 pub mod perf;
+pub mod perf_count;
 pub mod perf_ring;
 pub mod process;
 pub mod ptrace;

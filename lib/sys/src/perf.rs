@@ -131,10 +131,14 @@ const ENABLE_ON_EXEC: u64 = 1 << 12;
 const WITHOUT_USER_CHAIN: u64 = 1 << 22;
 /// `PERF_FORMAT_LOST`
 const FORMAT_LOST: u64 = 1 << 4;
-/// `PERF_EVENT_IOC_ENABLE`, `PERF_EVENT_IOC_DISABLE`, `PERF_EVENT_IOC_SET_OUTPUT`.
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED`, `PERF_FORMAT_TOTAL_TIME_RUNNING`; `PERF_FORMAT_GROUP`.
+const FORMAT_TIMES: u64 = 1 | 2;
+const FORMAT_GROUP: u64 = 1 << 3;
+/// `PERF_EVENT_IOC_ENABLE`, `PERF_EVENT_IOC_DISABLE`, `PERF_EVENT_IOC_SET_OUTPUT`, `PERF_EVENT_IOC_ID`.
 const ENABLE: usize = 0x2400;
 const DISABLE: usize = 0x2401;
 const SET_OUTPUT: usize = 0x2405;
+const ID: usize = 0x8008_2407;
 
 /// How threads are sampled. Records have, behind their header: process and thread, the time by `CLOCK_MONOTONIC`, the
 /// call chain; where the stack is copied the registers that unwinding needs, and the copy.
@@ -200,6 +204,55 @@ pub fn side_band(cpu: u32) -> Result<Fd> {
     open_at(&attribute, -1, cpu as isize)
 }
 
+/// Where an event is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Wherever the thread is.
+    All,
+    /// Outside of the kernel.
+    User,
+}
+
+/// Opens an event that counts for the calling thread, from now on; beside `leader`, if that is given, so that both
+/// count at the same times. `kind` and `config` as in perf_event_open(2).
+///
+/// # Errors
+/// `ENOENT`, `EOPNOTSUPP` where nothing counts that; `EINVAL` for no event; `EACCES`, `EPERM` without `CAP_PERFMON`,
+/// where `kernel.perf_event_paranoid` asks for it; `EMFILE`.
+pub fn count(kind: u32, config: u64, scope: Scope, leader: Option<i32>) -> Result<Fd> {
+    let attribute = Attribute {
+        kind,
+        config,
+        read_format: FORMAT_TIMES | FORMAT_GROUP,
+        flags: if scope == Scope::User { WITHOUT_KERNEL } else { 0 },
+        ..Attribute::default()
+    };
+    open_in(&attribute, 0, -1, leader)
+}
+
+/// The number of an event, by which nothing else can be taken for it.
+///
+/// # Errors
+/// `ENOTTY` for what is no such event; `EBADF`.
+pub fn id(event: i32) -> Result<u64> {
+    let mut id = 0u64;
+    let arguments = [event as usize, ID, &raw mut id as usize, 0, 0, 0];
+    // SAFETY: the kernel writes a number of 8 bytes.
+    unsafe { syscall(libc::SYS_ioctl, arguments) }?;
+    Ok(id)
+}
+
+/// Reads what an event opened by [`count`] and those beside it have counted: how many they are, for how many
+/// nanoseconds they were to count and did, and then their counts.
+///
+/// # Errors
+/// As read(2); `ENOSPC` where there are more of them.
+pub fn read_counts(leader: i32, into: &mut [u64]) -> Result<()> {
+    let arguments = [leader as usize, into.as_mut_ptr() as usize, size_of_val(into), 0, 0, 0];
+    // SAFETY: the kernel writes to `into`, as many bytes as there are at most.
+    unsafe { syscall(libc::SYS_read, arguments) }.map(drop)
+}
+
 /// How many records of an event, and of those that threads have inherited of it, there was no room for since it was
 /// opened; where it [counts them](Sampling::counts_lost).
 ///
@@ -249,10 +302,16 @@ fn open(attribute: &Attribute, process: Option<u32>) -> Result<Fd> {
 }
 
 fn open_at(attribute: &Attribute, pid: isize, cpu: isize) -> Result<Fd> {
+    open_in(attribute, pid, cpu, None)
+}
+
+/// In the group of `leader`.
+fn open_in(attribute: &Attribute, pid: isize, cpu: isize, leader: Option<i32>) -> Result<Fd> {
+    let group = leader.map_or(usize::MAX, |leader| leader as usize);
     let size = size_of::<Attribute>() as u32;
     let attribute = Attribute { size, ..*attribute };
     let at = &raw const attribute as usize;
-    let arguments = [at, pid as usize, cpu as usize, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
+    let arguments = [at, pid as usize, cpu as usize, group, PERF_FLAG_FD_CLOEXEC, 0];
     // SAFETY: the kernel reads the attribute and, for a probe, the path or name, which outlive the call, and writes
     // nothing.
     let raw = unsafe { syscall(libc::SYS_perf_event_open, arguments) }?;

@@ -4,11 +4,12 @@
 //! ```text
 //! header   magic, bytes of all, how many memories, functions, guards, values, bytes of texts,
 //!          nanoseconds of a tick of the time-stamp counter, in units of 2^-32,
-//!          whether its memory has been reserved
+//!          whether its memory has been reserved, the budget, how many counters
 //! memories by address: what is to be mapped, and where: code that the recorder has written
 //! functions
 //! guards   by address
 //! values   of functions whose events have more than a duration: those of one behind one another
+//! counters
 //! texts    descriptions (`crate::describe`), each with its NUL
 //! code     the bytes of the memories
 //! ```
@@ -29,9 +30,17 @@
 //! A function without values has an event with one field, its duration. One with values has a field for each of them,
 //! in their order, except for [`What::Count`], which belongs to the one behind it. Those before [`What::Duration`] are
 //! of the moment when the function begins, and are packed then.
+//!
+//! # Samples
+//! Of a function with [`What::Left`] only some calls are recorded, so that all of them together take no more than the
+//! budget: it has a quota, and its probe is taken away when that is spent, until there is one again (iProbe, section
+//! IV-B). [`What::Counter`] is what a counter counted during the call.
 
 /// The provider of functions' events.
 pub const PROVIDER: &str = "f";
+
+/// The provider of events about samples of functions, which the library has besides.
+pub const SAMPLING_PROVIDER: &str = "fperf";
 
 /// The function that an event `f:NAME` is of, or a pattern of such events; `None` for others.
 pub fn function_of(event: &str) -> Option<&str> {
@@ -39,9 +48,9 @@ pub fn function_of(event: &str) -> Option<&str> {
 }
 
 /// First word.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn2\0");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn3\0");
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 72;
+pub const HEADER_BYTES: usize = 88;
 /// Byte of the header that is not 0 where the plan's memory has been reserved by who has put the plan there.
 pub const RESERVED_AT: usize = 64;
 /// Bytes of a [`Memory`].
@@ -147,6 +156,20 @@ pub enum What {
     Duration,
     /// How the call has ended: [`RETURNED`] or [`UNWOUND`], in one byte.
     End,
+    /// Of a call with a quota: for how long the probe was there when the call began, in nanoseconds, in 8 bytes.
+    Since,
+    /// The same: the how manieth quota it is of, in 4 bytes.
+    Round,
+    /// The same: how many calls are left of the quota, in 4 bytes.
+    Left,
+    /// Where the call returns to, in 8 bytes.
+    Caller,
+    /// What the sampling of calls inside of this one took of its time, in nanoseconds, in 8 bytes.
+    Overhead,
+    /// What part of the call was counted, in percent, in one byte: less where counters are shared (multiplexing).
+    Counted,
+    /// What the plan's counter of the number `offset` counted during the call, in 8 bytes.
+    Counter,
 }
 
 /// The call has returned.
@@ -207,7 +230,7 @@ impl Origin {
 }
 
 impl What {
-    const ALL: [What; 8] = [
+    const ALL: [What; 15] = [
         What::Unsigned,
         What::Signed,
         What::Float,
@@ -216,6 +239,13 @@ impl What {
         What::Count,
         What::Duration,
         What::End,
+        What::Since,
+        What::Round,
+        What::Left,
+        What::Caller,
+        What::Overhead,
+        What::Counted,
+        What::Counter,
     ];
 }
 
@@ -226,6 +256,16 @@ impl Value {
     /// How a call has ended.
     pub const END: Value =
         Value { what: What::End, from: Origin::Stack, is_behind: false, bytes: 1, offset: 0 };
+
+    /// A value of a call that is a sample: of a kind that needs no place.
+    pub const fn of_sample(what: What, bytes: u8) -> Value {
+        Value { what, from: Origin::Stack, is_behind: false, bytes, offset: 0 }
+    }
+
+    /// What a counter counted.
+    pub const fn counter(number: u8) -> Value {
+        Value { offset: number as i32, ..Value::of_sample(What::Counter, 8) }
+    }
 
     /// As it lies in a plan.
     pub const fn to_bytes(self) -> [u8; VALUE_BYTES] {
@@ -241,8 +281,9 @@ impl Value {
             What::Unsigned | What::Signed => matches!(bytes, 1 | 2 | 4 | 8),
             What::Float => matches!(bytes, 4 | 8),
             What::Text | What::Characters | What::Count => true,
-            What::Duration => bytes == 8,
-            What::End => bytes == 1,
+            What::Duration | What::Since | What::Caller | What::Overhead | What::Counter => bytes == 8,
+            What::Round | What::Left => bytes == 4,
+            What::End | What::Counted => bytes == 1,
         };
         let offset = i32::from_le_bytes([a, b, c, d]);
         let from = Origin::from_byte(from)?;
@@ -256,6 +297,40 @@ impl Value {
             What::Count => 0,
             _ => self.bytes as usize,
         }
+    }
+}
+
+/// Something that is counted for a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// [`Counter::OWN`], or the type of an event of perf_event_open(2).
+    pub kind: u32,
+    /// Which of that type.
+    pub config: u64,
+}
+
+/// Most counters of a plan.
+pub const COUNTERS_MAX: usize = 8;
+/// Bytes of a [`Counter`].
+const COUNTER_BYTES: usize = 16;
+
+impl Counter {
+    /// Type of what threads may ask of themselves without any rights.
+    pub const OWN: u32 = u32::MAX;
+    /// Of [`Counter::OWN`]: nanoseconds on a CPU.
+    pub const TASK_CLOCK: u64 = 0;
+    /// Of [`Counter::OWN`]: page faults of both kinds.
+    pub const PAGE_FAULTS: u64 = 1;
+    /// Of [`Counter::OWN`]: page faults that were served without reading a file.
+    pub const MINOR_FAULTS: u64 = 2;
+    /// Of [`Counter::OWN`]: the others.
+    pub const MAJOR_FAULTS: u64 = 3;
+    /// Of [`Counter::OWN`]: voluntary and other switches to other threads.
+    pub const CONTEXT_SWITCHES: u64 = 4;
+
+    /// As it lies in a plan.
+    pub const fn to_words(self) -> [u64; COUNTER_BYTES / 8] {
+        [self.kind as u64, self.config]
     }
 }
 
@@ -312,7 +387,10 @@ pub struct Plan<'p> {
     probes: &'p [u8],
     guards: &'p [u8],
     values: &'p [u8],
+    counters: &'p [u8],
     texts: &'p [u8],
+    /// What part of the time that the process runs its samples may take, in millionths; 0 for all of it.
+    pub budget: u64,
     /// Nanoseconds of a tick of the time-stamp counter, in units of 2^-32.
     pub tick: u64,
     /// Whether its memory has been reserved for it: nothing else is there.
@@ -323,8 +401,8 @@ impl<'p> Plan<'p> {
     /// Takes a plan apart; `None` when these bytes are none.
     pub fn parse(bytes: &'p [u8]) -> Option<Plan<'p>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let [magic, all, memories, probes, guards, values, texts, tick, reserved]: [u64; HEADER_BYTES / 8] =
-            words(header)?;
+        let [magic, all, memories, probes, guards, values, texts, tick, reserved, budget, counters]: [u64;
+            HEADER_BYTES / 8] = words(header)?;
         if magic != MAGIC || all != bytes.len() as u64 {
             return None;
         }
@@ -335,9 +413,11 @@ impl<'p> Plan<'p> {
         let (probes, rest) = part(rest, probes, PROBE_BYTES)?;
         let (guards, rest) = part(rest, guards, GUARD_BYTES)?;
         let (values, rest) = part(rest, values, VALUE_BYTES)?;
+        let (counters, rest) =
+            part(rest, counters, COUNTER_BYTES).filter(|_| counters <= COUNTERS_MAX as u64)?;
         let (texts, _) = part(rest, texts, 1)?;
         let is_reserved = reserved != 0;
-        Some(Plan { bytes, memories, probes, guards, values, texts, tick, is_reserved })
+        Some(Plan { bytes, memories, probes, guards, values, counters, texts, budget, tick, is_reserved })
     }
 
     /// What is to be mapped.
@@ -399,6 +479,12 @@ impl<'p> Plan<'p> {
         (bytes <= RECORD_MAX && count <= VALUES_MAX).then_some(values)
     }
 
+    /// What is counted, by number.
+    pub fn counters(&self) -> impl Iterator<Item = Counter> + use<'p> {
+        let counters = self.counters.chunks_exact(COUNTER_BYTES).filter_map(words);
+        counters.map(|[kind, config]| Counter { kind: kind as u32, config })
+    }
+
     /// The description of a probe, with its NUL.
     pub fn text(&self, probe: &Probe) -> Option<&'p [u8]> {
         let text = self.texts.get(probe.text as usize..)?;
@@ -447,13 +533,17 @@ mod tests {
                 Origin::Result(1),
                 Origin::VectorResult(0),
             ] {
-                let bytes = if what == What::End { 1 } else { 8 };
+                let bytes = match what {
+                    What::End | What::Counted => 1,
+                    What::Round | What::Left => 4,
+                    _ => 8,
+                };
                 let value = Value { what, from, is_behind: from == Origin::Stack, bytes, offset: -16 };
                 assert_eq!(Value::from_bytes(value.to_bytes()), Some(value));
             }
         }
         assert_eq!(Value::from_bytes([0, 0, 3, 0, 0, 0, 0, 0]), None);
-        assert_eq!(Value::from_bytes([8, 0, 8, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Value::from_bytes([15, 0, 8, 0, 0, 0, 0, 0]), None);
         assert_eq!(Value::from_bytes([0, 80, 8, 0, 0, 0, 0, 0]), None);
     }
 

@@ -231,6 +231,8 @@ pub enum Message<'a> {
     Keeper,
     /// Threads that have no time-stamp counter may make system calls for the time: none is in strict seccomp.
     MayCall,
+    /// The process has told of more events on another connection: its agent, which may have more to do now, is awake.
+    Attend,
     /// Another session wants the process, too; its mailbox comes beside the message.
     Join {
         /// The session's place, as in [`ENVIRONMENT`], with a mailbox of number -1.
@@ -314,6 +316,7 @@ const GOES_ON: u32 = 13;
 const LOOK: u32 = 50;
 const MAY_CALL: u32 = 51;
 const KEEPER: u32 = 52;
+const ATTEND: u32 = 53;
 const JOIN: u32 = 40;
 const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
@@ -359,6 +362,7 @@ impl Message<'_> {
             Message::Stop => to.words(&[STOP]),
             Message::Look { agents } => to.words(&[LOOK, *agents]),
             Message::MayCall => to.words(&[MAY_CALL]),
+            Message::Attend => to.words(&[ATTEND]),
             Message::Keeper => to.words(&[KEEPER]),
             Message::Join { place } => {
                 to.words(&[JOIN]);
@@ -414,6 +418,7 @@ impl Message<'_> {
             STOP => Message::Stop,
             LOOK => Message::Look { agents: from.word()? },
             MAY_CALL => Message::MayCall,
+            ATTEND => Message::Attend,
             KEEPER => Message::Keeper,
             JOIN => Message::Join { place: from.rest() },
             DECLINED => Message::Declined(match from.word()? {
@@ -535,6 +540,7 @@ mod tests {
         there_and_back(Message::Stop);
         there_and_back(Message::Look { agents: 2 });
         there_and_back(Message::MayCall);
+        there_and_back(Message::Attend);
         there_and_back(Message::Keeper);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));

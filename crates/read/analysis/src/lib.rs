@@ -7,6 +7,7 @@
 
 mod analysis;
 mod calls;
+mod costs;
 mod counts;
 mod histogram;
 pub mod latency;
@@ -22,6 +23,7 @@ pub use calls::{
     Call, CallClasses, CallSums, Callers, Calls, Choice, Inside, Merge, PENDING_MAX, Pending, Returns,
     is_duration, thread_of,
 };
+pub use costs::{Caller, Cost, CostSums, Costs, FunctionCost};
 pub use counts::Counts;
 pub use histogram::Histogram;
 pub use losses::Losses;

@@ -10,6 +10,7 @@
 
 mod call_stacks;
 pub mod civil;
+mod cost_paths;
 mod csv;
 mod digits;
 mod escape;
@@ -32,6 +33,7 @@ mod time;
 mod top;
 mod tree;
 
+pub use cost_paths::CostPaths;
 pub use csv::Csv;
 pub use export::{Firefox, FlameGraph, Perfetto};
 pub use folded::Folded;
@@ -42,7 +44,7 @@ pub use pump::{Outcome, pump};
 pub use select::Selection;
 pub use stack::{Stack, Stacks};
 pub use stacked::Stacked;
-pub use table::{FunctionTable, table};
+pub use table::{CostTable, FunctionTable, table};
 pub use text::Text;
 pub use time::TimeStyle;
 pub use top::TopStacks;

@@ -63,6 +63,18 @@ impl Stacks {
         Ok(Stacks { recordings, symbols, classes, kernel: Vec::new(), user: Vec::new() })
     }
 
+    /// The name of the function that an address of an event's process lies in, where a call returns to; without
+    /// parameters and generic arguments.
+    pub fn function_at(&mut self, record: &Record<'_>, address: u64) -> Option<String> {
+        let recording = *self.recordings.get(record.origin_index())?;
+        let process = record.pid().or(record.tid())?;
+        let symbols = self.symbols.get_mut(recording)?;
+        let location = symbols.user_address(process, record.time(), address, true);
+        // Inlined functions lie in the last one.
+        let function = location.functions.last()?;
+        Some(mote_symbol::names::without_generics(&mote_symbol::names::bare(&function.name)))
+    }
+
     /// The addresses of an event's stacks, in the kernel and in the process; `None` when its class has none.
     pub(crate) fn addresses(&mut self, record: &Record<'_>) -> Option<(&[u64], &[u64])> {
         let class = self.classes.get_mut(record.class().0 as usize)?;

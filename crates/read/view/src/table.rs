@@ -1,16 +1,18 @@
 //! A report as a page of text that fits the terminal.
 
 mod columns;
+mod costs;
 mod functions;
 mod numbers;
 
 use crate::escape::safe;
 use columns::{Columns, Number, Wanted, number};
+pub use costs::CostTable;
 pub use functions::FunctionTable;
 use mote_analysis::{Interval, Report};
 use mote_words::{counted, counted_grouped, cut, grouped, middle, wrapped};
-pub(crate) use numbers::duration;
-use numbers::{moment, moment_of_day, short, tight, tight_or_none};
+pub(crate) use numbers::{duration, short};
+use numbers::{moment, moment_of_day, tight, tight_or_none};
 use std::fmt::{Result, Write};
 
 /// Most rows of threads, CPUs and processes.
@@ -142,7 +144,7 @@ impl Page {
     }
 
     fn spans(&mut self, report: &Report) -> Result {
-        const SPANS: [Number; 8] = [
+        const SPANS: [Number<'static>; 8] = [
             number("count", 10, 0),
             number("mean", 7, 2).of("how long"),
             number("p50", 7, 4).of("how long"),
@@ -189,7 +191,7 @@ impl Page {
 
     fn kinds(&mut self, report: &Report) -> Result {
         const TIMES: &str = "time between two of a kind in a thread";
-        const EVENTS: [Number; 8] = [
+        const EVENTS: [Number<'static>; 8] = [
             number("count", 10, 0),
             number("/s", 6, 3),
             number("min", 7, 5).of(TIMES),
@@ -217,7 +219,7 @@ impl Page {
 
     /// System calls by name.
     fn syscalls(&mut self, report: &Report) -> Result {
-        const CALLS_OF_ALL: [Number; 7] = [
+        const CALLS_OF_ALL: [Number<'static>; 7] = [
             number("calls", 9, 0),
             number("failed", 7, 0),
             number("total", 7, 0),
@@ -250,7 +252,7 @@ impl Page {
 
     /// System calls of each thread; of one thread they are those of all.
     fn thread_syscalls(&mut self, report: &Report) -> Result {
-        const CALLS_OF_ONE: [Number; 6] = [
+        const CALLS_OF_ONE: [Number<'static>; 6] = [
             number("tid", 8, 0),
             number("calls", 9, 0),
             number("failed", 7, 0),
@@ -292,7 +294,7 @@ impl Page {
 
     /// Threads on the CPUs.
     fn scheduling(&mut self, report: &Report) -> Result {
-        const TIMES: [Number; 7] = [
+        const TIMES: [Number<'static>; 7] = [
             number("tid", 8, 0),
             number("ran", 8, 0),
             number("switches", 8, 0),
@@ -324,7 +326,7 @@ impl Page {
 
     /// System calls that had not returned.
     fn open_calls(&mut self, report: &Report) -> Result {
-        const OPEN: [Number; 2] = [number("tid", 10, 0), number("since", 7, 0)];
+        const OPEN: [Number<'static>; 2] = [number("tid", 10, 0), number("since", 7, 0)];
         if report.open_syscalls.is_empty() {
             return Ok(());
         }
@@ -340,7 +342,7 @@ impl Page {
     }
 
     fn counts(&mut self, report: &Report) -> Result {
-        const SHARE: [Number; 2] = [number("count", 10, 0), number("%", 6, 0)];
+        const SHARE: [Number<'static>; 2] = [number("count", 10, 0), number("%", 6, 0)];
         let share = |events: u64| format!("{:.1}", 100.0 * events as f64 / report.events.max(1) as f64);
         if report.providers.len() > 1 {
             let name = |name: &str| if name.is_empty() { "(none)".to_owned() } else { safe(name) };
@@ -367,7 +369,7 @@ impl Page {
     }
 
     fn threads(&mut self, report: &Report, share: impl Fn(u64) -> String) -> Result {
-        const OF_THREAD: [Number; 4] =
+        const OF_THREAD: [Number<'static>; 4] =
             [number("count", 10, 0), number("%", 6, 1), number("tid", 7, 0), number("pid", 7, 0)];
         if report.threads.is_empty() {
             return Ok(());
@@ -385,7 +387,7 @@ impl Page {
     }
 
     fn processes(&mut self, report: &Report) -> Result {
-        const IDS: [Number; 2] = [number("pid", 7, 0), number("parent", 7, 0)];
+        const IDS: [Number<'static>; 2] = [number("pid", 7, 0), number("parent", 7, 0)];
         if report.processes.is_empty() {
             return Ok(());
         }

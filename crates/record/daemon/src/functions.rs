@@ -6,7 +6,7 @@ use mote_clock::Source;
 use mote_functions::Pattern;
 use mote_inject::{Load, Patience, Starts, Visit, Wish};
 use mote_sys::Errno;
-use mote_trampolines::{Choice, Meant, Needs, Nothing, choose};
+use mote_trampolines::{Choice, Meant, Needs, Nothing, Sampling, choose};
 use mote_words::counted_grouped;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,17 +27,23 @@ const BESIDE: [&str; 5] = [
 #[derive(Debug)]
 pub(crate) struct Functions {
     patterns: Vec<Pattern>,
+    sampling: Option<Sampling>,
     library: Vec<u8>,
     /// A tick's nanoseconds, in units of 2^-32.
     tick: u64,
 }
 
 impl Functions {
-    /// Those that patterns mean; `None` where there are no patterns.
+    /// Those that patterns mean; `None` where there are no patterns. Their calls are samples where `sampling` says how.
     ///
     /// # Errors
     /// [`Error::Functions`]: a pattern is none, or there is no library, or no clock that they could read.
-    pub(crate) fn of(patterns: &[String], source: Source, hz: u64) -> Result<Option<Arc<Functions>>, Error> {
+    pub(crate) fn of(
+        patterns: &[String],
+        sampling: Option<&Sampling>,
+        source: Source,
+        hz: u64,
+    ) -> Result<Option<Arc<Functions>>, Error> {
         if patterns.is_empty() {
             return Ok(None);
         }
@@ -48,7 +54,8 @@ impl Functions {
         }
         let patterns: Result<_, String> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
         let patterns = patterns.map_err(Error::Functions)?;
-        Ok(Some(Arc::new(Functions { patterns, library: library()?, tick: tick(hz) })))
+        let sampling = sampling.cloned();
+        Ok(Some(Arc::new(Functions { patterns, sampling, library: library()?, tick: tick(hz) })))
     }
 
     /// Puts probes into a process that runs, and has it join the session at `place`. Returns what is to be said.
@@ -106,7 +113,7 @@ impl Functions {
     }
 
     fn choose(&self, pid: i32, needs: Needs) -> Result<Choice, Nothing> {
-        choose(pid.unsigned_abs(), &self.patterns, needs, self.tick)
+        choose(pid.unsigned_abs(), &self.patterns, needs, self.tick, self.sampling.as_ref())
     }
 }
 

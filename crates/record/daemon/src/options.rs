@@ -10,6 +10,7 @@ pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
 pub use mote_slow::LatencyOptions;
 pub use mote_slow::adaptive::Percentile;
+use mote_trampolines::Sampling;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct Options {
     /// Functions of programs that are to have events of their own: patterns of `mote_functions`. Rules say what becomes
     /// of these events.
     pub functions: Vec<String>,
+    /// Whether their calls are samples, and what is counted during each.
+    pub sampling: Option<Sampling>,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,
     /// Whether threads are sampled, and how.

@@ -108,8 +108,9 @@ impl<'w> Recording<'w> {
         recorder.note_samples();
         recorder.write_metadata()?;
         let clock = &recorder.clock.samples;
+        let Options { functions, sampling, .. } = &recorder.options;
         let functions =
-            Functions::of(&recorder.options.functions, recorder.clock.source(), clock.frequency())?;
+            Functions::of(functions, sampling.as_ref(), recorder.clock.source(), clock.frequency())?;
         let (subjects, screen) = (&mut recorder.subjects, &mut recorder.screen);
         subjects.attach(listeners, &recorder.options, functions.as_ref(), screen.watch)?;
         recorder.begin_kernel();

@@ -112,6 +112,7 @@ impl Place {
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),
+            sampling: None,
             command: words.to_vec(),
         }
     }

@@ -5,7 +5,7 @@ use crate::events::Announced;
 use crate::peer::PeerId;
 use crate::problems::Kind;
 use crate::session::{Now, Session};
-use mote_layout::functions::function_of;
+use mote_layout::functions::{SAMPLING_PROVIDER, function_of};
 use mote_sys::Errno;
 use mote_sys::socket::Credentials;
 use mote_wire::{Installed, Message, Ready, Reason};
@@ -153,7 +153,10 @@ impl Session {
         // Everything is waited for without a word: a program may have no event before it runs. Functions get theirs
         // later, and who puts them there says which there are.
         let patterns = self.filters.patterns();
-        let patterns = patterns.filter(|pattern| *pattern != "*" && function_of(pattern).is_none());
+        let is_theirs = |pattern: &str| {
+            function_of(pattern).is_some() || pattern.split(':').next() == Some(SAMPLING_PROVIDER)
+        };
+        let patterns = patterns.filter(|pattern| *pattern != "*" && !is_theirs(pattern));
         for (pattern, near) in self.events.unmatched(patterns) {
             let near =
                 if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };

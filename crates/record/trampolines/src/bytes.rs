@@ -1,6 +1,6 @@
 //! A plan as bytes (`mote_layout::functions`).
 
-use mote_layout::functions::{Guard, HEADER_BYTES, MAGIC, Memory, Probe, VALUE_BYTES, Value};
+use mote_layout::functions::{Counter, Guard, HEADER_BYTES, MAGIC, Memory, Probe, VALUE_BYTES, Value};
 
 /// What a plan is made of, besides its code.
 #[derive(Debug, Default)]
@@ -8,6 +8,9 @@ pub(crate) struct Parts {
     pub(crate) probes: Vec<Probe>,
     pub(crate) guards: Vec<Guard>,
     pub(crate) values: Vec<Value>,
+    pub(crate) counters: Vec<Counter>,
+    /// In millionths; 0 for none.
+    pub(crate) budget: u64,
     /// Each with its NUL.
     pub(crate) texts: Vec<u8>,
 }
@@ -24,7 +27,9 @@ impl Parts {
         others.extend(guards.iter().flat_map(|guard| guard.to_words()));
         let records = pieces.len() * size_of::<Memory>() + others.len() * size_of::<u64>();
         let values = self.values.len() * VALUE_BYTES;
-        let mut code = (HEADER_BYTES + records + values + self.texts.len()) as u64;
+        let counters: Vec<u64> = self.counters.iter().flat_map(|counter| counter.to_words()).collect();
+        let counted = size_of_val(counters.as_slice());
+        let mut code = (HEADER_BYTES + records + values + counted + self.texts.len()) as u64;
         let mut memories = Vec::new();
         for (address, len, bytes) in pieces {
             let code_len = bytes.len() as u64;
@@ -33,10 +38,13 @@ impl Parts {
         }
         let counts = [pieces.len(), self.probes.len(), guards.len(), self.values.len(), self.texts.len()];
         let [pieces_count, probes, guards, values, texts] = counts.map(|count| count as u64);
-        let header = [MAGIC, code, pieces_count, probes, guards, values, texts, tick, 0];
+        let counted = self.counters.len() as u64;
+        let header =
+            [MAGIC, code, pieces_count, probes, guards, values, texts, tick, 0, self.budget, counted];
         let words = header.iter().chain(&memories).chain(&others);
         let mut bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend(self.values.iter().flat_map(|value| value.to_bytes()));
+        bytes.extend(counters.iter().flat_map(|word| word.to_le_bytes()));
         bytes.extend_from_slice(&self.texts);
         pieces.iter().for_each(|(_, _, code)| bytes.extend_from_slice(code));
         bytes

@@ -1,7 +1,7 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
-use crate::values::{Fields, declared, given};
-use crate::{Request, Space, plan_jumps};
+use crate::values::{Fields, declared, given, sampled};
+use crate::{Request, Sampling, Space, plan_jumps};
 use mote_functions::{Function, Object, Pattern, Values, similar_names};
 use mote_journal::Map;
 use mote_layout::functions::PROVIDER;
@@ -107,7 +107,8 @@ pub enum Needs {
     Any,
 }
 
-/// Chooses functions of a process, and plans probes in them. `tick` as in [`crate::plan`].
+/// Chooses functions of a process, and plans probes in them. `tick` as in [`crate::plan`]. With `sampling`, their calls
+/// are samples, and have what that says instead of arguments and results.
 ///
 /// The dynamic linker's own functions are only meant by patterns that name its file.
 ///
@@ -116,7 +117,13 @@ pub enum Needs {
 ///
 /// # Cost
 /// Reads and decodes all binaries of the process: some 100 MB/s.
-pub fn choose(pid: u32, patterns: &[Pattern], needs: Needs, tick: u64) -> Result<Choice, Nothing> {
+pub fn choose(
+    pid: u32,
+    patterns: &[Pattern],
+    needs: Needs,
+    tick: u64,
+    sampling: Option<&Sampling>,
+) -> Result<Choice, Nothing> {
     let (objects, _) = Object::of_process(pid);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
     if objects.is_empty() {
@@ -135,19 +142,7 @@ pub fn choose(pid: u32, patterns: &[Pattern], needs: Needs, tick: u64) -> Result
     if objects.iter().any(|object| object.found.is_go) {
         return Err(Nothing::Go);
     }
-    let mut chosen = Vec::new();
-    for object in &objects {
-        for function in &object.found.functions {
-            let patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
-            let meant: Vec<&Pattern> =
-                patterns.filter(|pattern| object.is_meant(function, pattern)).collect();
-            let values =
-                meant.iter().map(|pattern| &pattern.values).find(|values| **values != Values::Nothing);
-            if !meant.is_empty() {
-                chosen.push((object, function, values.unwrap_or(&Values::Nothing)));
-            }
-        }
-    }
+    let mut chosen = all_meant(&objects, patterns);
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
     let mut refuse =
         |why: &dyn fmt::Display, count: usize| *refused.entry(why.to_string()).or_default() += count;
@@ -167,7 +162,10 @@ pub fn choose(pid: u32, patterns: &[Pattern], needs: Needs, tick: u64) -> Result
     let mut undeclared = 0;
     let mut requests: Vec<Request<'_>> = Vec::new();
     for ((object, function, values), code) in chosen.iter().zip(&codes) {
-        let fields = fields_of(object, function, values);
+        let fields = match sampling {
+            Some(sampling) => Some(sampled(sampling)),
+            None => fields_of(object, function, values),
+        };
         undeclared += usize::from(fields.is_none());
         let Fields { lines, values } = fields.unwrap_or_default();
         requests.push(Request {
@@ -180,12 +178,33 @@ pub fn choose(pid: u32, patterns: &[Pattern], needs: Needs, tick: u64) -> Result
         });
     }
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
-    let planned = plan_jumps(&requests, &mut space, tick);
+    let planned = plan_jumps(&requests, &mut space, tick, sampling);
     planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
     if planned.done.is_empty() {
         return Err(Nothing::AllRefused(said(&refused)));
     }
     Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused, undeclared })
+}
+
+/// The functions that patterns mean, with the values that are wanted of each.
+fn all_meant<'o>(
+    objects: &'o [Object],
+    patterns: &'o [Pattern],
+) -> Vec<(&'o Object, &'o Function, &'o Values)> {
+    let mut chosen = Vec::new();
+    for object in objects {
+        for function in &object.found.functions {
+            let patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
+            let meant: Vec<&Pattern> =
+                patterns.filter(|pattern| object.is_meant(function, pattern)).collect();
+            let values =
+                meant.iter().map(|pattern| &pattern.values).find(|values| **values != Values::Nothing);
+            if !meant.is_empty() {
+                chosen.push((object, function, values.unwrap_or(&Values::Nothing)));
+            }
+        }
+    }
+    chosen
 }
 
 /// Which files have functions that some patterns mean, as far as that is known: most programs that a shell or `make`

@@ -19,12 +19,14 @@
 mod arch;
 mod bytes;
 mod choose;
+mod counters;
 mod memory;
 mod passed;
 mod space;
 mod values;
 
 pub use choose::{Choice, Meant, Needs, Nothing, choose};
+pub use counters::{Counted, Sampling, counters, usual_counters};
 pub use space::Space;
 
 use arch::{Candidate, Entry};
@@ -108,16 +110,32 @@ pub enum Refusal {
 /// Some 10 µs for each function.
 #[must_use]
 pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
-    plan_with(true, requests, space, tick)
+    plan_with(bytes::Parts::default(), true, requests, space, tick)
 }
 
-/// As [`plan`], by jumps only.
+/// As [`plan`], by jumps only; of calls that are samples where `sampling` says how.
 #[must_use]
-pub fn plan_jumps(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
-    plan_with(false, requests, space, tick)
+pub fn plan_jumps(
+    requests: &[Request<'_>],
+    space: &mut Space,
+    tick: u64,
+    sampling: Option<&Sampling>,
+) -> Planned {
+    let mut parts = bytes::Parts::default();
+    if let Some(sampling) = sampling {
+        parts.counters = sampling.counters.iter().map(|counted| counted.counter).collect();
+        parts.budget = sampling.budget;
+    }
+    plan_with(parts, false, requests, space, tick)
 }
 
-fn plan_with(breakpoints: bool, requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
+fn plan_with(
+    parts: bytes::Parts,
+    breakpoints: bool,
+    requests: &[Request<'_>],
+    space: &mut Space,
+    tick: u64,
+) -> Planned {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|index| requests.get(*index).map(|request| request.address));
     let mut ordered: Vec<_> =
@@ -128,7 +146,7 @@ fn plan_with(breakpoints: bool, requests: &[Request<'_>], space: &mut Space, tic
         refused.extend(is_twice.then_some((*index, Refusal::Overlaps)));
         is_twice
     });
-    let (memory, parts) = (Memory::new(space), bytes::Parts::default());
+    let memory = Memory::new(space);
     let mut planner = Planner { memory, parts, taken: 0, breakpoints };
     for (at, &(index, request)) in ordered.iter().enumerate() {
         let next = ordered.get(at + 1).map_or(u64::MAX, |(_, next)| next.address);

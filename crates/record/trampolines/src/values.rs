@@ -1,6 +1,7 @@
 //! What the event of a function has besides its duration: fields for people, and where the library takes their values
 //! from (`mote_layout::functions::Value`).
 
+use crate::Sampling;
 use crate::arch::{self, Arguments};
 use crate::passed::Passed;
 use mote_functions::arguments::ArgumentType;
@@ -85,6 +86,28 @@ pub(crate) fn given(arguments: &[(String, ArgumentType)], result: Option<Argumen
     {
         making.end();
         making.scalar(RESULT, ty, &passed);
+    }
+    making.finish()
+}
+
+/// The fields of a call that is a sample.
+pub(crate) fn sampled(sampling: &Sampling) -> Fields {
+    let parts = [
+        (What::Since, "since", Scalar::unsigned(64)),
+        (What::Round, "round", Scalar::unsigned(32)),
+        (What::Left, "left", Scalar::unsigned(32)),
+        (What::Caller, "caller", Scalar::hex(64)),
+        (What::Overhead, "overhead", Scalar::unsigned(64)),
+        (What::Counted, "counted", Scalar::unsigned(8)),
+    ];
+    let mut making = Making::default();
+    making.late();
+    for (what, name, scalar) in parts {
+        let value = Value::of_sample(what, scalar.bytes() as u8);
+        making.field(name, scalar.name().to_owned(), &[value]);
+    }
+    for (number, counted) in (0..).zip(&sampling.counters) {
+        making.field(&counted.name, "u64".to_owned(), &[Value::counter(number)]);
     }
     making.finish()
 }

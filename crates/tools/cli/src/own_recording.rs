@@ -55,6 +55,7 @@ impl RecordArgs {
         Ok(Options {
             rules: Vec::new(),
             functions: Vec::new(),
+            sampling: None,
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => cmd::record::default_output(&self.command)

@@ -8,7 +8,7 @@
 
 use crate::hold::INTERNAL;
 use crate::link::Links;
-use crate::{leaving, locked, own_work, session, trust, waiting};
+use crate::{dealing, leaving, locked, own_work, session, trust, waiting};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
@@ -108,15 +108,27 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     TAKEN.store(if own_table { TAKEN_OVER } else { SHARED }, Ordering::Release);
     process::futex_wake(&TAKEN, 1);
     let mut patience = if is_busy { TIDY_MS } else { FOREVER };
+    let mut waited = 0;
     while session::is_joined() || waiting::is_any() {
         let mut polled = links.raw().map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        let woken = socket::wait_any(&mut polled, patience);
+        let (again, is_blocked) = dealing::deal();
+        if is_blocked {
+            (patience, waited) = (TIDY_MS, 0);
+        }
+        let left = if patience == FOREVER { i32::MAX } else { patience - waited };
+        let (wait, is_short) = match again {
+            Some(soon) if soon < left => (soon, true),
+            _ => (if patience == FOREVER { FOREVER } else { left }, false),
+        };
+        let woken = socket::wait_any(&mut polled, wait);
+        waited = if is_short && woken == Ok(0) { waited.saturating_add(wait) } else { 0 };
         if let Some(watch) = watch.take_if(|watch| watch.is_locked_in()) {
             watch.stay();
             return core::ptr::null_mut();
         }
         match woken {
             Ok(0) if leaving::is_last(1) => return core::ptr::null_mut(),
+            Ok(0) if is_short => {}
             Ok(0) => {
                 session::find_lost(&mut links);
                 session::ask_again(&mut links, true);

@@ -195,7 +195,7 @@ fn announce_range(
             switch::assign(wants, common, site.event(), site.description(), word);
         }
     }
-    common.patch(range.sites().filter(|site| site.event().is_on()), true, ready);
+    common.patch(range.sites().filter(Site::is_wanted), true, ready);
     ready.sites += range.sites().count() as u32;
     Ok(())
 }

@@ -26,6 +26,7 @@
 //! | `event_ids` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
+//! | `quota`, `dealing` | functions whose probes come and go, for a budget; who says when |
 //! | `switches` | switches of the program's own |
 //! | `probes` | probes of the program's own |
 //! | `beginning` | the beginning of a text, made without an allocation |
@@ -70,6 +71,7 @@ mod change;
 mod channel;
 mod control;
 pub mod cooperate;
+mod dealing;
 mod ending;
 mod environment;
 mod event;
@@ -100,6 +102,7 @@ mod own_work;
 mod probes;
 #[cfg(feature = "filters")]
 mod quick;
+mod quota;
 mod registry;
 mod session;
 #[cfg(feature = "filters")]
@@ -123,10 +126,12 @@ use without::{filter, loader, shared, speculation};
 pub use beginning::Beginning;
 pub use change::ChangeError;
 pub use channel::introduce_thread;
+pub use dealing::{Dealer, Dealing, deal_by};
 pub use event::{Between, Event, FAULTED};
 pub use late::{Interrupted, enter};
 pub use own_work::{is_own_work, set_own_work};
 pub use probes::{Connection, Moved, NewProbe, Probes, connect, wait_for_probes};
+pub use quota::Quota;
 pub use registry::{DynamicEvent, Function};
 pub use switches::{Switch, flip};
 pub use words::share;

@@ -5,6 +5,7 @@
 //! under `session`'s lock only.
 
 use crate::event::Event;
+use crate::quota::Quota;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use mote_layout::functions::VALUE_BYTES;
@@ -46,6 +47,8 @@ pub struct Function {
     pub values: &'static [[u8; VALUE_BYTES]],
     /// Another description has taken its place.
     pub is_replaced: AtomicBool,
+    /// How often its calls may be recorded, where that is limited.
+    pub quota: Quota,
 }
 
 /// Functions that were added together.
@@ -105,6 +108,15 @@ impl Site {
                 Some(Edit { addr: function.address, to })
             }
         }
+    }
+
+    /// Whether it is to be on.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let is_paused = match self {
+            Site::Carried(_) => false,
+            Site::Function(function) => function.quota.is_paused.load(Ordering::Relaxed),
+        };
+        self.event().is_on() && !is_paused
     }
 
     /// The event's state.

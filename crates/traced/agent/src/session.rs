@@ -18,7 +18,7 @@ use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
 use crate::link::{self, Link, Links};
-use crate::registry::{self, DynamicEvent, Function, Range};
+use crate::registry::{self, DynamicEvent, Function, Range, Site};
 use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::waiting::{Wait, Waiting};
@@ -561,6 +561,11 @@ pub(crate) fn tidy() -> bool {
     let left = all.tidy();
     drop(guard);
     left
+}
+
+/// Patches sites as they are wanted. Returns whether some could not be for now: [`tidy`] tries again.
+pub(crate) fn switch(control: &mut Control, sites: &mut dyn Iterator<Item = Site>) -> bool {
+    sessions(control).common.switch(sites)
 }
 
 /// Leaves a session: it has ended. Returns whether the process is in others.

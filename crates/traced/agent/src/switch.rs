@@ -91,9 +91,18 @@ impl Common {
 
     /// Patches sites on or off and notes how that went.
     pub(crate) fn patch(&mut self, sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
-        if patch(sites, on, ready) {
+        if patch(sites.map(|site| (site, on)), ready) {
             self.tries = TRIES;
         }
+    }
+
+    /// Patches sites as they are wanted. Returns whether some are to be tried again.
+    pub(crate) fn switch(&mut self, sites: impl Iterator<Item = Site>) -> bool {
+        let is_blocked = patch(sites.map(|site| (site, site.is_wanted())), &mut Ready::default());
+        if is_blocked {
+            self.tries = TRIES;
+        }
+        is_blocked
     }
 
     /// Sends an event where `to` says; returns whether that could be done.
@@ -192,8 +201,8 @@ fn patch_all(common: &mut Common) {
     let mut ready = Ready::default();
     common.tries = 0;
     for range in registry::objects() {
-        common.patch(range.sites().filter(|site| site.event().is_on()), true, &mut ready);
-        common.patch(range.sites().filter(|site| !site.event().is_on()), false, &mut ready);
+        common.patch(range.sites().filter(Site::is_wanted), true, &mut ready);
+        common.patch(range.sites().filter(|site| !site.is_wanted()), false, &mut ready);
     }
 }
 
@@ -222,11 +231,11 @@ pub(crate) fn count(wants: &Subscription) -> Counts {
 
 /// Patches sites on or off and notes how that went. Returns whether some were left as they were that may be patched
 /// later.
-fn patch(sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) -> bool {
+fn patch(sites: impl Iterator<Item = (Site, bool)>, ready: &mut Ready) -> bool {
     let mut blocked = false;
     let mut tested = 0;
     let mut wanted = 0;
-    let edits = sites.filter_map(|site| {
+    let edits = sites.filter_map(|(site, on)| {
         wanted += 1;
         let edit = site.edit(on);
         tested += u32::from(edit.is_none());

@@ -1,28 +1,16 @@
 //! What becomes of a call that begins or ends, where the code in `arch` does not do it alone.
 
 use crate::arch::Kept;
+use crate::counters::{self, Reading, Thread};
 use crate::stack::{self, Calls, Slot};
-use crate::values;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::{budget, ticks, values};
+use core::sync::atomic::AtomicPtr;
 use mote_agent::Function;
 use mote_sys::tsc;
 use probe::Field;
 
 type General = crate::arch::General;
 type Vectors = crate::arch::Vectors;
-
-/// A tick's nanoseconds, in units of 2^-32.
-static TICK: AtomicU64 = AtomicU64::new(0);
-
-/// Notes a tick's nanoseconds.
-pub(crate) fn set_tick(tick: u64) {
-    TICK.store(tick, Ordering::Relaxed);
-}
-
-fn nanoseconds(ticks: u64) -> u64 {
-    let product = u128::from(ticks) * u128::from(TICK.load(Ordering::Relaxed));
-    (product >> 32) as u64
-}
 
 /// A call begins whose slot the code could not take by itself: it is the thread's first one, its region is used up, or
 /// calls before it have ended without returning. Returns the slot, not filled yet; 0 when there is none, and it is not
@@ -34,6 +22,8 @@ pub(crate) extern "C" fn begin(
     vectors: *const Vectors,
 ) -> usize {
     let Some(mut calls) = Calls::take() else { return 0 };
+    let is_sampled = values::is_sampled(function.values);
+    let timing = is_sampled.then(budget::Timing::begin);
     give_up(&mut calls, place, 0);
     if calls.goes_on(place, function) {
         return 0;
@@ -48,6 +38,18 @@ pub(crate) extern "C" fn begin(
         // SAFETY: what the code hands over.
         let kept = unsafe { Kept::new(general, vectors) };
         values::begin(function.values, &|origin| kept.word(origin), packed);
+        if is_sampled {
+            let Some(sample) = budget::take(function) else {
+                calls.free(slot);
+                return 0;
+            };
+            packed.sample = sample;
+            packed.sample.caller = calls.caller(place);
+            let state = calls.counters();
+            packed.sample.before = state.map_or_else(Reading::default, counters::read);
+            timing.into_iter().for_each(|timing| timing.end(state));
+            state.into_iter().for_each(|state| packed.sample.before.without_overhead_until_now(state));
+        }
     }
     slot
 }
@@ -57,7 +59,7 @@ pub(crate) extern "C" fn begin(
 ///
 /// It uses no vector registers: the code that calls it keeps none of them.
 pub(crate) extern "C" fn record(function: &'static Function, began: u64) -> bool {
-    let tick = TICK.load(Ordering::Relaxed);
+    let tick = ticks::tick();
     if !function.values.is_empty() {
         return false;
     }
@@ -70,30 +72,38 @@ pub(crate) extern "C" fn end(slot: *const Slot, _: usize, general: *const Genera
     let call = unsafe { slot.read_volatile() };
     let slot = slot.expose_provenance();
     let Some(mut calls) = Calls::take() else { return stack::leave_hole(slot) };
+    // SAFETY: `slot-filled` and `records-stay`.
+    let is_sampled = values::is_sampled(unsafe { &*call.function }.values);
+    let timing = is_sampled.then(budget::Timing::begin);
     give_up(&mut calls, call.place, slot);
     // SAFETY: what the code hands over.
-    record_generally(slot, &call, Some(unsafe { Kept::new(general, vectors) }));
+    record_generally(slot, &call, Some(unsafe { Kept::new(general, vectors) }), calls.counters());
     calls.free(slot);
+    timing.into_iter().for_each(|timing| timing.end(calls.counters()));
 }
 
 /// Those that an exception or longjmp has ended are recorded when that is noticed.
 fn give_up(calls: &mut Calls, place: usize, until: usize) {
-    calls.give_up(place, until, |slot, call| record_generally(slot, call, None));
+    let state = calls.counters();
+    calls.give_up(place, until, |slot, call| record_generally(slot, call, None, state));
 }
 
-/// Records the call of `slot`, which has returned with these registers, or not at all.
-fn record_generally(slot: usize, call: &Slot, kept: Option<Kept<'_>>) {
+/// Records the call of `slot`, which has returned with these registers, or not at all. What the thread counts is in
+/// `state`.
+fn record_generally(slot: usize, call: &Slot, kept: Option<Kept<'_>>, state: Option<&AtomicPtr<Thread>>) {
     // SAFETY: `slot-filled` and `records-stay`.
     let function = unsafe { &*call.function };
     let now = tsc::read().unwrap_or(call.began);
-    let duration = nanoseconds(now.saturating_sub(call.began));
+    let duration = ticks::nanoseconds(now.saturating_sub(call.began));
     if function.values.is_empty() {
         return probe::emit(&function.event, (Field::ready(duration), ()));
     }
+    let now =
+        values::is_sampled(function.values).then(|| state.map_or_else(Reading::default, counters::read));
     if let Some(packed) = stack::values_of(slot) {
         match kept {
-            Some(kept) => values::end(function, Some(&|origin| kept.word(origin)), duration, packed),
-            None => values::end(function, None, duration, packed),
+            Some(kept) => values::end(function, Some(&|origin| kept.word(origin)), duration, now, packed),
+            None => values::end(function, None, duration, now, packed),
         }
     }
 }

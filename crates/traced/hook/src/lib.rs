@@ -18,7 +18,10 @@
 //! | `load` | from a plan to memory, guards and events |
 //! | `stack` | the calls under way: a slot for each, whose stub it returns to |
 //! | `calls` | what becomes of a call that begins or ends |
+//! | `budget` | how often calls are samples, where only some of them are recorded |
+//! | `counters` | what a thread counts during these |
 //! | `values` | what an event has besides its duration: arguments and the result |
+//! | `ticks` | from the time-stamp counter to nanoseconds |
 //! | `unwinding` | tells unwinders the way through a stub |
 //!
 //! # Obligations
@@ -47,9 +50,12 @@
 )]
 
 mod arch;
+mod budget;
 mod calls;
+mod counters;
 mod load;
 mod stack;
+mod ticks;
 mod unwinding;
 mod values;
 

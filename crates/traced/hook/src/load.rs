@@ -1,9 +1,10 @@
 //! From a plan to memory, guards and events.
 
-use crate::{arch, calls, stack, unwinding};
+use crate::counters::Set;
+use crate::{arch, budget, stack, ticks, unwinding, values};
 use core::ffi::CStr;
 use core::sync::atomic::AtomicBool;
-use mote_agent::Function;
+use mote_agent::{Function, Quota};
 use mote_layout::functions::{CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT};
 use mote_patch::{Lasting, Place, add_lasting};
 use mote_sys::fd::{self, Fd};
@@ -59,7 +60,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     if !unwinding::describe(area, bytes) {
         return Err(Errno(libc::ENOEXEC));
     }
-    calls::set_tick(plan.tick);
+    ticks::set_tick(plan.tick);
     if plan.probe_count() == 0 {
         return Ok(0);
     }
@@ -78,11 +79,25 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     let records: *const Function = records.leak().cast();
     // SAFETY: `map_all` has written as many; they were leaked.
     let functions = unsafe { core::slice::from_raw_parts(records, count) };
+    if plan.counters().next().is_some() {
+        count_and_limit(&plan, functions)?;
+    }
     // SAFETY: `plan-true`.
     if functions.is_empty() || unsafe { mote_agent::add_functions(functions) } {
         return Ok(plan.probe_count());
     }
     Err(Errno(libc::ENOSPC))
+}
+
+/// Has calls of functions sampled, with what a plan counts, within its budget.
+fn count_and_limit(plan: &Plan<'_>, functions: &'static [Function]) -> Result<()> {
+    let set = Mapping::private(size_of::<Set>())?.leak().cast::<Set>();
+    // SAFETY: fresh memory of this size; pages are aligned for any type.
+    unsafe { set.write(Set::new(plan.counters())) };
+    // SAFETY: written just now, and leaked.
+    unsafe { &*set }.install();
+    budget::begin(plan.budget, functions);
+    Ok(())
 }
 
 /// The bytes of a plan, which stay.
@@ -159,13 +174,18 @@ fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
             place,
             values,
             is_replaced: AtomicBool::new(false),
+            quota: Quota::new(),
         };
         // SAFETY: the caller's memory has room for as many as there are probes.
         unsafe { record.write(function) };
         let cell = |before: u64| (probe.body - before) as *mut u64;
         // SAFETY: `is_sound`: in memory that was mapped just now, and is writable.
         unsafe { cell(RECORD_AT).write_unaligned(record.expose_provenance() as u64) };
-        let entry = if values.is_empty() { arch::entry() } else { arch::entry_with_values() };
+        let entry = match values {
+            [] => arch::entry(),
+            values if values::is_sampled(values) => arch::entry_sampled(),
+            _ => arch::entry_with_values(),
+        };
         // SAFETY: as above.
         unsafe { cell(CODE_AT).write_unaligned(entry as u64) };
     }

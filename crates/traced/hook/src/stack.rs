@@ -26,10 +26,11 @@
 //! A context on another stack has its own there still.
 
 use crate::arch;
+use crate::counters::Thread;
 use crate::values::Packed;
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use mote_agent::Function;
 use mote_sync::{define_word, load_word, store_word};
 use mote_sys::mem::{PAGE_BYTES, read_own};
@@ -81,7 +82,8 @@ struct Header {
     place: usize,
     /// The region behind this one, once there was need for it.
     behind: AtomicUsize,
-    not_used: usize,
+    /// Of a thread's first region: what it counts.
+    counters: AtomicPtr<Thread>,
 }
 
 /// Most regions.
@@ -201,6 +203,31 @@ impl Calls {
         // Whoever begins a call finds no slot, and asks.
         set_top(0);
         Some(Calls { top })
+    }
+
+    /// Where the state of what the thread counts is; `None` before it has a region.
+    pub(crate) fn counters(&self) -> Option<&'static AtomicPtr<Thread>> {
+        let mut first = header(self.top.checked_sub(1)? / REGION * REGION)?;
+        while let Some(before) = header(first.before.load(Ordering::Relaxed)) {
+            first = before;
+        }
+        Some(&first.counters)
+    }
+
+    /// Who has called: an address behind the call whose return address is at `place`; or, of a function that has come
+    /// by a jump from another one (tail call), in that one. The call itself has the last slot.
+    pub(crate) fn caller(&self, place: usize) -> u64 {
+        // SAFETY: the return address of the function that begins.
+        let word = unsafe { (place as *const usize).read_volatile() };
+        let before = self.top - 2 * size_of::<Slot>();
+        if before % REGION > SLOTS_AT {
+            let slot = read(before);
+            if slot.place == place && word == stub_of(before) {
+                // SAFETY: `slot-filled` and `records-stay`.
+                return unsafe { &*slot.function }.address as u64 + 1;
+            }
+        }
+        word as u64
     }
 
     /// Takes the next slot for a call: one that has no place yet. `None` when there is no memory.
@@ -368,6 +395,7 @@ fn prepare(region: usize) -> Option<usize> {
         unsafe { to.write(stub) };
         set(slot_at(region, number), NOT_FILLED);
     }
+    header(region)?.counters.store(core::ptr::null_mut(), Ordering::Relaxed);
     let executable = (libc::PROT_READ | libc::PROT_EXEC) as usize;
     // SAFETY: as above; what lies there is code.
     unsafe { syscall(libc::SYS_mprotect, [region, SLOTS_AT / 2, executable, 0, 0, 0]) }.ok()?;

@@ -4,6 +4,7 @@
 //! What arguments point to may be nowhere: memory is read by process_vm_readv(2), which fails where a load would end
 //! the program. That is a system call for each text, and for each structure.
 
+use crate::counters::{Reading, Spent};
 use core::mem::MaybeUninit;
 use mote_agent::Function;
 use mote_layout::context::DROP;
@@ -30,6 +31,21 @@ pub(crate) struct Packed {
     pub(crate) len: usize,
     /// The fields; so many more that whole words can be read.
     pub(crate) bytes: [u8; RECORD_MAX + 24],
+    /// Of a call that is a sample.
+    pub(crate) sample: Sample,
+}
+
+/// What a call that is a sample has from its begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    /// For how many nanoseconds the probe was there.
+    pub(crate) since: u64,
+    pub(crate) round: u32,
+    pub(crate) left: u32,
+    /// Where it returns to.
+    pub(crate) caller: u64,
+    /// What was counted.
+    pub(crate) before: Reading,
 }
 
 type Values = [[u8; VALUE_BYTES]];
@@ -48,8 +64,27 @@ pub(crate) fn begin(values: &Values, registers: Registers<'_>, packed: &mut Pack
     }
 }
 
-/// Records a call that has ended, with its arguments: after it has returned with these registers, or not at all.
-pub(crate) fn end(function: &Function, registers: Option<Registers<'_>>, duration: u64, packed: &mut Packed) {
+/// Whether calls of a function are samples.
+pub(crate) fn is_sampled(values: &Values) -> bool {
+    values.iter().any(|value| value.first() == Some(&(What::Left as u8)))
+}
+
+/// Records a call that has ended, with its arguments: after it has returned with these registers, or not at all. `now`
+/// is what was counted until then, where it is a sample.
+pub(crate) fn end(
+    function: &Function,
+    registers: Option<Registers<'_>>,
+    duration: u64,
+    now: Option<Reading>,
+    packed: &mut Packed,
+) {
+    let sample = packed.sample;
+    let spent = match now.map(|now| now.since(&sample.before)) {
+        // Another thread goes on with what one has begun: nobody knows what was counted.
+        Some(None) => return,
+        Some(Some(spent)) => spent,
+        None => Spent::default(),
+    };
     let all = || function.values.iter().filter_map(|value| Value::from_bytes(*value));
     let late = all().skip_while(|value| value.what != What::Duration);
     let ending = if registers.is_some() { RETURNED } else { UNWOUND };
@@ -58,6 +93,16 @@ pub(crate) fn end(function: &Function, registers: Option<Registers<'_>>, duratio
         match value.what {
             What::Duration => taking.packed.put(&duration.to_le_bytes()),
             What::End => taking.packed.put(&[ending]),
+            What::Since => taking.packed.put(&sample.since.to_le_bytes()),
+            What::Round => taking.packed.put(&sample.round.to_le_bytes()),
+            What::Left => taking.packed.put(&sample.left.to_le_bytes()),
+            What::Caller => taking.packed.put(&sample.caller.to_le_bytes()),
+            What::Overhead => taking.packed.put(&spent.overhead.to_le_bytes()),
+            What::Counted => taking.packed.put(&[spent.percent]),
+            What::Counter => {
+                let count = spent.counts.get(value.offset as usize).copied().unwrap_or(0);
+                taking.packed.put(&count.to_le_bytes());
+            }
             _ => taking.take(value),
         }
     }

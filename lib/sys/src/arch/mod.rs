@@ -10,6 +10,7 @@
 //! | `CLOCKSOURCE` | the kernel's name for the time-stamp counter as its clock |
 //! | `count` | the time-stamp counter |
 //! | `count_guarded`, `count_guarded_after_loads` | the same where it may be forbidden: in `mote_clocks` |
+//! | `count_event` | a counter of the processor's events, where it may be forbidden |
 //! | `can_count_after_loads` | whether `count_guarded_after_loads` may be executed |
 //! | `finish_loads` | waits until the loads before it are done |
 //! | `is_invariant` | whether the counter runs at one rate for ever |

@@ -108,6 +108,15 @@ impl Format for FlameGraph<'_> {
     }
 }
 
+/// A flame graph of lines `a;b;c`, each with what it is to count; `unit` says what that is.
+pub(crate) fn flames<'l>(
+    title: &str,
+    lines: impl IntoIterator<Item = (&'l str, u64)>,
+    unit: fn(u64) -> String,
+) -> String {
+    svg(title, &Node::of(lines), unit)
+}
+
 /// A number with what it counts.
 fn events(count: u64) -> String {
     counted(count, "event", "events")

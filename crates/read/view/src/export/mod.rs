@@ -13,4 +13,5 @@ mod roles;
 
 pub use firefox::Firefox;
 pub use flame::FlameGraph;
+pub(crate) use flame::flames;
 pub use perfetto::Perfetto;

@@ -8,8 +8,8 @@ use std::fmt::{Result, Write};
 
 /// A column of numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number {
-    title: &'static str,
+pub(super) struct Number<'t> {
+    title: &'t str,
     width: usize,
     /// The larger, the earlier it is left out; those with 0 always stay.
     rank: u8,
@@ -18,13 +18,13 @@ pub(super) struct Number {
 }
 
 /// A column with a title and so many characters, without the space before it.
-pub(super) const fn number(title: &'static str, width: usize, rank: u8) -> Number {
+pub(super) const fn number(title: &str, width: usize, rank: u8) -> Number<'_> {
     Number { title, width, rank, group: "" }
 }
 
-impl Number {
+impl<'t> Number<'t> {
     /// The same, as one of several with a title in common.
-    pub(super) const fn of(self, group: &'static str) -> Number {
+    pub(super) const fn of(self, group: &'static str) -> Number<'t> {
         Number { group, ..self }
     }
 }
@@ -38,7 +38,7 @@ pub(super) struct Wanted<'a> {
     /// Columns of the names: as many are wanted where names are not longer, and as few have to do.
     pub(super) name: (usize, usize),
     /// The numbers.
-    pub(super) numbers: &'a [Number],
+    pub(super) numbers: &'a [Number<'a>],
     /// Title of a last column of texts, and how few columns have to do; none when the title is empty.
     pub(super) rest: (&'a str, usize),
 }
@@ -47,7 +47,7 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Columns<'a> {
     width: usize,
     name: usize,
-    numbers: &'a [Number],
+    numbers: &'a [Number<'a>],
     /// Which of the numbers are shown.
     shown: Vec<bool>,
     /// Columns of the last one; 0 when there is none.
@@ -99,7 +99,7 @@ impl<'a> Columns<'a> {
         Columns { is_whole: true, ..self }
     }
 
-    fn shown(&self) -> impl Iterator<Item = (usize, &Number)> {
+    fn shown(&self) -> impl Iterator<Item = (usize, &Number<'a>)> {
         self.numbers.iter().enumerate().filter(|(index, _)| self.shown.get(*index) == Some(&true))
     }
 

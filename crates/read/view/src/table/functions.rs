@@ -12,7 +12,7 @@ const OF_ALL: &str = "all together";
 const OF_ONE: &str = "how long";
 
 /// With how long they took.
-const TIMES: [Number; 8] = [
+const TIMES: [Number<'static>; 8] = [
     number("calls", 10, 0),
     number("total", 7, 0).of(OF_ALL),
     number("self", 7, 0).of(OF_ALL),
@@ -23,7 +23,7 @@ const TIMES: [Number; 8] = [
     number("max", 7, 0).of(OF_ONE),
 ];
 /// Without.
-const COUNTS: [Number; 1] = [number("calls", 10, 0)];
+const COUNTS: [Number<'static>; 1] = [number("calls", 10, 0)];
 /// Columns of names: usual ones, and the fewest.
 const NAMES: (usize, usize) = (30, 24);
 
@@ -56,7 +56,7 @@ impl FunctionTable<'_> {
             return Ok(());
         }
         let shown = || self.functions.iter().take(self.rows);
-        let numbers: &[Number] = if self.counts_only { &COUNTS } else { &TIMES };
+        let numbers: &[Number<'_>] = if self.counts_only { &COUNTS } else { &TIMES };
         let names = shown().map(|function| safe(&function.name)).collect();
         let wanted = Wanted { title: "function", names, name: NAMES, numbers, rest: ("", 0) };
         let table = Columns::begin(out, width, &wanted)?.with_whole_names();

@@ -40,7 +40,7 @@ fn three(number: f64, unit: &str) -> String {
 }
 
 /// A rate with three digits and `k`, `M` or `G`.
-pub(super) fn short(number: f64) -> String {
+pub(crate) fn short(number: f64) -> String {
     match number {
         n if n < 1e3 => three(n, ""),
         n if n < 1e6 => three(n / 1e3, "k"),

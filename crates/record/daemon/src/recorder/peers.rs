@@ -80,9 +80,13 @@ impl Peers {
         all.map(|(id, connection)| (*id, connection))
     }
 
-    /// Closes a connection.
+    /// Closes a connection. Where a process has told of more events on it, its agent is woken up for them.
     pub(crate) fn close(&mut self, peer: PeerId) {
-        self.connections.remove(&peer);
+        let Some(closed) = self.connections.remove(&peer).filter(|closed| !closed.is_process) else { return };
+        let of_it = |other: &&mut Connection| other.is_process && closed.pid != 0 && other.pid == closed.pid;
+        for agent in self.connections.values_mut().filter(of_it) {
+            let _ = agent.send(&Message::Attend, &[]);
+        }
     }
 
     /// The descriptors to poll.

@@ -63,7 +63,8 @@ impl Recorder<'_> {
     /// [`Error::Functions`]; there is no thread.
     fn probe_more(&mut self, listeners: &mut Listeners, patterns: &[String]) -> Result<(), Error> {
         let hz = self.clock.samples.frequency();
-        let Some(functions) = Functions::of(patterns, self.clock.source(), hz)? else { return Ok(()) };
+        let (sampling, source) = (self.options.sampling.as_ref(), self.clock.source());
+        let Some(functions) = Functions::of(patterns, sampling, source, hz)? else { return Ok(()) };
         let connected = self.peers.from(PeerId(0)).map(|(_, connection)| connection.pid);
         let connected: BTreeSet<i32> = connected.collect();
         self.subjects.probe_more(listeners, &functions, connected)?;

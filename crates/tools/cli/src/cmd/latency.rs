@@ -164,6 +164,7 @@ impl Args {
             owner: self.owner,
             attach: self.pid.clone(),
             functions: Vec::new(),
+            sampling: None,
             command: self.command.clone(),
         })
     }

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod enable;
 pub(crate) mod export;
 pub(crate) mod filter;
+pub(crate) mod fperf;
 pub(crate) mod functions;
 pub(crate) mod generate;
 pub(crate) mod hold;

@@ -201,6 +201,7 @@ impl Args {
             owner: self.owner,
             attach: self.pid.clone(),
             functions: self.rules.functions.clone(),
+            sampling: None,
             command: self.command.clone(),
         })
     }

@@ -61,6 +61,29 @@ pub(crate) unsafe fn count_guarded_after_loads() -> Option<u64> {
     guarded!("rdtscp", "rcx")
 }
 
+/// A counter of the processor's events (SDM vol. 2, RDPMC), if the calling thread may read it.
+#[inline(always)]
+pub(crate) fn count_event(number: u32) -> Option<u64> {
+    let (low, high, done): (u64, u64, u64);
+    // SAFETY: reads a register of the processor; where that fails, the handler goes on behind it, with `done` as it
+    // was.
+    unsafe {
+        asm!(
+            "2:",
+            "rdpmc",
+            "mov {done:e}, 1",
+            "3:",
+            exception!(mote_clocks, "2b" => "3b"),
+            done = inout(reg) 0u64 => done,
+            in("ecx") number,
+            out("rax") low,
+            out("rdx") high,
+            options(nostack, preserves_flags),
+        );
+    }
+    (done != 0).then_some(high << 32 | low)
+}
+
 /// Waits for loads.
 #[inline(always)]
 pub(crate) fn finish_loads() {

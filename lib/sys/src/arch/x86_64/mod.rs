@@ -10,8 +10,8 @@ mod symbol;
 pub(crate) use call::{breakpoint, poll, restorer, system_call};
 pub(crate) use copy::copy_shared;
 pub(crate) use counter::{
-    CLOCKSOURCE, can_count_after_loads, count, count_guarded, count_guarded_after_loads, finish_loads,
-    is_invariant,
+    CLOCKSOURCE, can_count_after_loads, count, count_event, count_guarded, count_guarded_after_loads,
+    finish_loads, is_invariant,
 };
 pub use registers::Registers;
 

@@ -10,6 +10,7 @@ use crate::stack::{NOWHERE, REGION, SLOTS_AT, STUB, Slot};
 use core::arch::global_asm;
 use core::arch::x86_64::__cpuid;
 use core::mem::offset_of;
+use mote_agent::Function;
 use mote_layout::functions::RECORD_AT;
 
 /// x87, SSE, AVX, AVX-512: what functions may change. Nothing that runs here touches the rest.
@@ -22,6 +23,7 @@ const CALL: u64 = 6;
 unsafe extern "C" {
     fn mote_function_entry();
     fn mote_function_entry_with_values();
+    fn mote_function_entry_sampled();
     fn mote_function_return();
 }
 
@@ -33,6 +35,11 @@ pub(crate) fn entry() -> usize {
 /// The code that bodies of functions with values call.
 pub(crate) fn entry_with_values() -> usize {
     mote_function_entry_with_values as *const () as usize
+}
+
+/// The code that bodies of functions call whose calls are samples.
+pub(crate) fn entry_sampled() -> usize {
+    mote_function_entry_sampled as *const () as usize
 }
 
 /// The code of the stub `number`: it puts its own address into `rax`, which lies where the return address was, and goes
@@ -192,6 +199,20 @@ global_asm!(
     "mote_keep_for_entry",
     "jmp 3b",
     ".size mote_function_entry_with_values, . - mote_function_entry_with_values",
+    ".balign 16",
+    // For this library's other parts, and for nobody else.
+    ".globl mote_function_entry_sampled",
+    ".hidden mote_function_entry_sampled",
+    ".type mote_function_entry_sampled,@function",
+    "mote_function_entry_sampled:",
+    "mote_keep_for_entry",
+    "mov rax, [rsp + 32]",
+    "mov rax, [rax - {call} - {record_at}]",
+    "cmp dword ptr [rax + {left}], 0",
+    "jg 3b",
+    "lock dec dword ptr [rax + {left}]",
+    "jmp 4b",
+    ".size mote_function_entry_sampled, . - mote_function_entry_sampled",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
     ".balign 64",
     // For this library's other parts, and for nobody else.
@@ -262,6 +283,7 @@ global_asm!(
     nowhere = const NOWHERE as isize,
     record_at = const RECORD_AT,
     call = const CALL,
+    left = const offset_of!(Function, quota.left),
     begin = sym calls::begin,
     record = sym calls::record,
     end = sym calls::end,

@@ -4,6 +4,6 @@ mod code;
 mod frames;
 mod kept;
 
-pub(crate) use code::{can_keep_registers, entry, entry_with_values, first_stub, stub};
+pub(crate) use code::{can_keep_registers, entry, entry_sampled, entry_with_values, first_stub, stub};
 pub(crate) use frames::{FRAMES_BYTES, frames};
 pub(crate) use kept::{General, Kept, Vectors};
