@@ -33,6 +33,8 @@ Benchmarks:
                what each kind of program that mote makes adds to a system call, without a recorder
   functions    probes in functions of programs that know nothing of mote: what a call costs, which functions can have
                one, and what real programs do with all of them (ns, %, x; uftrace beside it)
+  fperf        sampling calls within 5 % of the time: what a program loses that calls 10^8 functions a second, and of
+               which functions of another one there are samples (x, %)
   servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, by recording all system calls and the
                scheduler, and by samples with stacks (x; bpftrace, strace, ftrace, perf beside it)
   redis        of these, redis only

@@ -106,6 +106,79 @@ fn of_programs_without_symbols_and_by_frame_pointers() {
     assert!(of(&all, "work").1 * 100 >= samples * 90, "{all}");
 }
 
+/// Nanoseconds without a CPU below a function.
+fn without_cpu(trace: &Path, name: &str) -> u64 {
+    let shown = mote(&["profile", "--off-cpu", "-i", text(trace), "--format", "json"]);
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let all: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    assert_eq!((&all["unit"], &all["lost"]), (&"ns".into(), &0.into()));
+    of(&all, name).1
+}
+
+#[test]
+fn off_the_cpu_they_say_what_is_waited_for() {
+    if !is_root() {
+        // Where threads leave their CPU is in the kernel.
+        let run = mote(&["profile", "--off-cpu", "-o", "none", "--", "true"]);
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.code() == Some(2) && said.contains("perf_event_paranoid"), "{said}");
+        return;
+    }
+    const MS: u64 = 1_000_000;
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "waits.c", &["-O2", "-pthread"]);
+    let trace = keep.path().join("trace");
+    let run = mote(&["profile", "--off-cpu", "-o", text(&trace), "--", text(&program)]);
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("without a CPU") && said.contains("nanosleep"), "{said}");
+    // At least as long as they were to wait; more on a busy machine.
+    for (name, least) in [("nap", 550 * MS), ("wait_for_data", 450 * MS), ("wait_for_lock", 40 * MS)] {
+        let found = without_cpu(&trace, name);
+        assert!((least..10 * least).contains(&found), "{name}: {found} ns");
+    }
+    // What waits says why: the kernel's function, not the scheduler's.
+    let tree = mote(&["profile", "--off-cpu", "-i", text(&trace), "--graph"]);
+    let tree = String::from_utf8_lossy(&tree.stdout).into_owned();
+    assert!(tree.contains("nap [waits_c") && !tree.contains(" schedule"), "{tree}");
+    let folded = mote(&["export", text(&trace), "--to", "folded", "--off-cpu"]);
+    let folded = String::from_utf8_lossy(&folded.stdout).into_owned();
+    let naps = folded.lines().filter(|line| line.contains("main;nap;"));
+    let ns: u64 = naps.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+    assert!(ns >= 550 * MS, "{folded}");
+    let picture = mote(&["export", text(&trace), "--to", "svg", "--off-cpu"]);
+    assert!(String::from_utf8_lossy(&picture.stdout).contains("data-name=\"wait_for_lock\""));
+    // Each is an event, with why it was.
+    let words = ["view", text(&trace), "-e", "profile_off_cpu", "--format", "json"];
+    let view = output_of(Command::new(programs::mote()).args(words));
+    let events = view.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let waits = events.filter(|event| event["fields"]["reason"] == "waits").count();
+    assert!(waits >= 22, "{waits} times: {view}");
+    let babeltrace = Command::new("babeltrace2").arg(&trace).output().expect("the tests have it");
+    assert!(babeltrace.status.success(), "{}", String::from_utf8_lossy(&babeltrace.stderr));
+}
+
+#[test]
+fn off_the_cpu_of_processes_that_run() {
+    if !is_root() {
+        return mote_skip::skip("times without a CPU need root");
+    }
+    let mut child = Command::new("sleep").arg("600").spawn().expect("every machine has it");
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "waits.c", &["-O2", "-pthread"]);
+    let trace = keep.path().join("trace");
+    let mut other = Command::new(&program).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(120));
+    let pids = format!("{},{}", child.id(), other.id());
+    let run = mote(&["profile", "--off-cpu", "-p", &pids, "--duration", "300ms", "-o", text(&trace)]);
+    child.kill().and_then(|()| child.wait()).expect("a child");
+    other.wait().expect("a child");
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    // Waits that had begun before are not known; the last ones go up to the end.
+    let found = without_cpu(&trace, "nap");
+    assert!((100_000_000..3_000_000_000).contains(&found), "{found} ns");
+}
+
 #[test]
 fn of_processes_that_run() {
     let keep = tempfile::tempdir().expect("a directory");

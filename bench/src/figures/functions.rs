@@ -37,7 +37,8 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn build(lab: &Lab) -> anyhow::Result<PathBuf> {
+/// Compiles the program that times its own calls.
+pub(super) fn build(lab: &Lab) -> anyhow::Result<PathBuf> {
     let (source, program) = (lab.path().join("calls.c"), lab.path().join("calls"));
     std::fs::write(&source, SOURCE).context("cannot write the C program")?;
     native::compile(Command::new("cc").arg("-o").arg(&program).arg(&source))?;

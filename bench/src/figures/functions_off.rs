@@ -22,7 +22,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Vec<Figure>> {
     let mut samples = Samples::default();
     for _ in 0..effort.choose(1, 5) {
-        let mut running = Running::start(program)?;
+        let mut running = Running::start(program, 1)?;
         let outcome = round(recorder, &mut running, &mut samples);
         running.end();
         if let Err(why) = outcome {
@@ -55,20 +55,28 @@ fn round(recorder: &mut Recorder<'_>, running: &mut Running, samples: &mut Sampl
     Ok(())
 }
 
-struct Running {
+/// A program that calls functions without end, and says how many.
+pub(super) struct Running {
     child: Child,
     rates: BufReader<ChildStdout>,
 }
 
 impl Running {
-    fn start(program: &Path) -> anyhow::Result<Running> {
-        let mut child = Command::new(program).arg("rate").stdout(Stdio::piped()).spawn()?;
+    /// `work` is how much each call does: 1 for next to nothing.
+    pub(super) fn start(program: &Path, work: u32) -> anyhow::Result<Running> {
+        let mut command = Command::new(program);
+        let mut child = command.arg("rate").arg(work.to_string()).stdout(Stdio::piped()).spawn()?;
         let rates = BufReader::new(child.stdout.take().context("a program without output")?);
         Ok(Running { child, rates })
     }
 
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The next rates, in million calls a second.
-    fn lines(&mut self, count: usize) -> anyhow::Result<Vec<f64>> {
+    pub(super) fn lines(&mut self, count: usize) -> anyhow::Result<Vec<f64>> {
         let mut line = String::new();
         let mut next = || {
             line.clear();
@@ -82,7 +90,7 @@ impl Running {
         Ok(self.lines(count)?.into_iter().fold(0.0, f64::max))
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

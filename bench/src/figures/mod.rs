@@ -20,6 +20,7 @@ mod filter_work;
 mod floor;
 mod functions;
 mod functions_coverage;
+mod functions_fperf;
 mod functions_off;
 mod functions_recorded;
 mod functions_whole;
@@ -55,7 +56,7 @@ use figure::Figure;
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 14] = [
+const BENCHMARKS: [(&str, Benchmark); 15] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -70,6 +71,7 @@ const BENCHMARKS: [(&str, Benchmark); 14] = [
     ("kernel_calls", kernel_calls::alone),
     ("kernel_programs", kernel_programs::run),
     ("functions", functions::run),
+    ("fperf", functions_fperf::run),
 ];
 
 /// The names that [`run`] knows, in the order of the usage.

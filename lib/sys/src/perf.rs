@@ -113,9 +113,10 @@ pub fn kprobe(probe: &Kprobe<'_>) -> Result<Fd> {
 /// `PERF_TYPE_HARDWARE`, `PERF_TYPE_SOFTWARE`.
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
-/// `PERF_COUNT_HW_CPU_CYCLES`, `PERF_COUNT_SW_CPU_CLOCK`, `PERF_COUNT_SW_DUMMY`.
+/// `PERF_COUNT_HW_CPU_CYCLES`, `PERF_COUNT_SW_CPU_CLOCK`, `PERF_COUNT_SW_CONTEXT_SWITCHES`, `PERF_COUNT_SW_DUMMY`.
 const CPU_CYCLES: u64 = 0;
 const CPU_CLOCK: u64 = 0;
+const CONTEXT_SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
 /// `PERF_SAMPLE_TID`, `PERF_SAMPLE_TIME`, `PERF_SAMPLE_CALLCHAIN`, `PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`.
 const SAMPLED: u64 = 1 << 1 | TIME | 1 << 5;
@@ -125,6 +126,8 @@ const SAMPLED_STACK: u64 = 1 << 12 | 1 << 13;
 const SIDE_BAND: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25 | 1 << 34;
 /// inherit, freq.
 const SAMPLING: u64 = SIDE_BAND | 1 << 1 | 1 << 10;
+/// inherit, sample_id_all, use_clockid, context_switch.
+const SWITCHING: u64 = 1 << 1 | 1 << 18 | 1 << 25 | 1 << 26;
 /// exclude_kernel and exclude_hv; enable_on_exec; exclude_callchain_user.
 const WITHOUT_KERNEL: u64 = 1 << 5 | 1 << 6;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
@@ -148,6 +151,8 @@ pub struct Sampling {
     pub cycles: bool,
     /// Samples in a second of that.
     pub frequency: u64,
+    /// Not by time, but when a thread leaves its CPU.
+    pub switches: bool,
     /// Also in the kernel.
     pub kernel: bool,
     /// Bytes that are copied of the process's stack, a multiple of 8; 0: its call chain is followed by frame pointers.
@@ -161,6 +166,9 @@ pub struct Sampling {
 /// Opens an event that samples a thread, and those that it starts from now on, on one CPU. 0: the calling thread; -1:
 /// all threads. It is off.
 ///
+/// With `switches` it is each moment when the thread leaves the CPU, whatever the frequency; and records tell when it
+/// comes back (`PERF_RECORD_SWITCH`).
+///
 /// # Errors
 /// `ENOENT` where there are no such cycles; `ENODEV`: there is no such CPU; `ESRCH`: there is no such thread; `EACCES`,
 /// `EPERM` without `CAP_PERFMON`, where `kernel.perf_event_paranoid` asks for it; `EMFILE`; `EINVAL` before Linux 5.12,
@@ -168,13 +176,18 @@ pub struct Sampling {
 pub fn sample(how: &Sampling, thread: i32, cpu: u32) -> Result<Fd> {
     let flag = |on: bool, flag: u64| if on { flag } else { 0 };
     let has_stack = how.stack > 0;
+    let (kind, config, sample_period) = match (how.switches, how.cycles) {
+        (true, _) => (SOFTWARE, CONTEXT_SWITCHES, 1),
+        (false, true) => (HARDWARE, CPU_CYCLES, how.frequency),
+        (false, false) => (SOFTWARE, CPU_CLOCK, how.frequency),
+    };
     let attribute = Attribute {
-        kind: if how.cycles { HARDWARE } else { SOFTWARE },
-        config: if how.cycles { CPU_CYCLES } else { CPU_CLOCK },
-        sample_period: how.frequency,
+        kind,
+        config,
+        sample_period,
         sample_type: SAMPLED | flag(has_stack, SAMPLED_STACK),
         flags: DISABLED
-            | SAMPLING
+            | if how.switches { SWITCHING } else { SAMPLING }
             | flag(!how.kernel, WITHOUT_KERNEL)
             | flag(how.on_exec, ENABLE_ON_EXEC)
             | flag(has_stack, WITHOUT_USER_CHAIN),

@@ -1,6 +1,6 @@
 /* Times calls of a function that does nothing, and two readings of the time-stamp counter, which is what a probe cannot
  * do without: for the benchmark `functions`. `calls COUNT` prints nanoseconds of each by the thread's own time; `calls
- * rate` calls functions without end, and prints every 100 ms how many million calls a second were made. */
+ * rate [WORK]` calls functions without end, and prints every 100 ms how many million calls a second were made. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,14 @@
 /* Long enough for a jump, and not to be inlined or left out. */
 __attribute__((noinline)) void empty(void) { __asm__ volatile(".byte 0x0f, 0x1f, 0x44, 0, 0"); }
 
-__attribute__((noinline)) unsigned mix(unsigned x) { return (x ^ x >> 7) * 2654435761u + 12345; }
+/* How often a call of `mix` does its work. */
+static int work = 1;
+
+__attribute__((noinline)) unsigned mix(unsigned x) {
+    for (int n = 0; n < work; n++)
+        x = (x ^ x >> 7) * 2654435761u + 12345;
+    return x;
+}
 
 __attribute__((noinline)) unsigned twice(unsigned x) { return mix(x) ^ mix(x + 1); }
 
@@ -47,6 +54,8 @@ static int rate(void) {
 }
 
 int main(int count, char **words) {
+    if (count > 2)
+        work = atoi(words[2]);
     if (count > 1 && !strcmp(words[1], "rate"))
         return rate();
     long calls = count > 1 ? atol(words[1]) : 1000000;

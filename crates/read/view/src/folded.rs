@@ -10,6 +10,7 @@
 use crate::Format;
 use crate::call_stacks::CallStacks;
 use crate::json::thread;
+use crate::off_cpu::OffCpu;
 use crate::stack::{Stack, Stacks};
 use mote_timeline::{LossRecord, Record, Trace};
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +23,8 @@ pub struct Folded<'s> {
     lines: Vec<(String, u64)>,
     key: Key,
     calls: Option<CallStacks>,
+    off_cpu: OffCpu,
+    is_off_cpu: bool,
 }
 
 type Key = (usize, u32, Vec<u8>, Vec<u64>);
@@ -30,7 +33,14 @@ impl<'s> Folded<'s> {
     /// Counts the stacks that `stacks` reads.
     #[must_use]
     pub fn new(stacks: &'s mut Stacks) -> Folded<'s> {
-        Folded { stacks, seen: HashMap::new(), lines: Vec::new(), key: Key::default(), calls: None }
+        let (seen, lines, key) = (HashMap::new(), Vec::new(), Key::default());
+        Folded { stacks, seen, lines, key, calls: None, off_cpu: OffCpu::default(), is_off_cpu: false }
+    }
+
+    /// Times without a CPU only, which are left out else; they count in nanoseconds.
+    #[must_use]
+    pub fn of_off_cpu(self) -> Folded<'s> {
+        Folded { is_off_cpu: true, ..self }
     }
 
     /// The same, of the calls of `trace` where no event has a stack.
@@ -39,11 +49,11 @@ impl<'s> Folded<'s> {
         Folded { calls: Some(CallStacks::new(trace)), ..self }
     }
 
-    /// Ends it. Returns whether its numbers are nanoseconds of calls.
+    /// Ends it. Returns whether its numbers are nanoseconds.
     pub(crate) fn finish(&mut self) -> bool {
         let calls = self.calls.take().filter(|_| self.lines.is_empty());
         self.lines.extend(calls.into_iter().flat_map(|mut calls| calls.lines()));
-        self.seen.is_empty() && !self.lines.is_empty()
+        (self.is_off_cpu || self.seen.is_empty()) && !self.lines.is_empty()
     }
 
     /// The stacks and how often each came, in the order of their names.
@@ -58,6 +68,11 @@ impl<'s> Folded<'s> {
 
     /// Counts the stack of an event.
     pub fn add(&mut self, record: &Record<'_>) {
+        let weight = match (self.off_cpu.duration(record), self.is_off_cpu) {
+            (None, false) => 1,
+            (Some(duration), true) => duration,
+            _ => return,
+        };
         if let Some(calls) = &mut self.calls {
             calls.add(record);
         }
@@ -82,7 +97,7 @@ impl<'s> Folded<'s> {
             }
         };
         if let Some((_, count)) = self.lines.get_mut(at) {
-            *count += 1;
+            *count = count.saturating_add(weight);
         }
     }
 }

@@ -1,18 +1,25 @@
-//! Where time was spent, by samples: functions and call trees with how many samples each has.
+//! Where time was spent, by samples: functions and call trees with how many samples each has; or where threads were
+//! without a CPU, with how long.
 
 use crate::escape::safe;
+use crate::off_cpu::OffCpu;
 use crate::stack::{Stack, Stacks};
+use crate::table::duration;
 use mote_analysis::Analysis;
+use mote_symbol::Location;
 use mote_timeline::Record;
 use mote_words::{counted_grouped, cut, grouped};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Field of a sample that says whether its stack was followed to its begin.
 const COMPLETE: &str = "complete";
 /// Levels of a tree.
 const DEPTH_MAX: usize = 200;
+/// How functions of the kernel begin that every thread leaves its CPU through: they say nothing of why.
+const LEAVING: [&str; 4] = ["__schedule", "schedule", "preempt_schedule", "__cond_resched"];
 
 /// Counts samples by function, and by call path; ends as a [`Hotspots`]. Events with stacks are samples.
 pub struct Sampled<'a> {
@@ -25,13 +32,21 @@ pub struct Sampled<'a> {
     /// Functions from the outermost to the innermost, and how many samples had them.
     paths: Vec<(Vec<usize>, u64)>,
     complete: Option<u64>,
+    events: u64,
+    off_cpu: OffCpu,
+    /// Times without a CPU are what is counted.
+    is_off_cpu: bool,
 }
 
 /// What samples came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hotspots {
-    /// How many there are.
+    /// How many there are; of times without a CPU their sum.
     pub samples: u64,
+    /// What numbers are: `samples`, or `ns`.
+    pub unit: &'static str,
+    /// How many events there are.
+    pub events: u64,
     /// How many of them have a stack that was followed to its begin; `None` where that is not known.
     pub complete: Option<u64>,
     /// Functions, those with the most samples of their own first.
@@ -78,13 +93,27 @@ impl<'a> Sampled<'a> {
             seen: HashMap::new(),
             paths: Vec::new(),
             complete: None,
+            events: 0,
+            off_cpu: OffCpu::default(),
+            is_off_cpu: false,
         }
+    }
+
+    /// Times without a CPU only, which are left out else; they count in nanoseconds.
+    #[must_use]
+    pub fn of_off_cpu(self) -> Sampled<'a> {
+        Sampled { is_off_cpu: true, ..self }
     }
 
     /// The functions of a stack, from the outermost on.
     fn path(&mut self, stack: &Stack) -> Vec<usize> {
         let mut path = Vec::new();
-        for frame in stack.kernel.iter().chain(&stack.user) {
+        let is_leaving = |frame: &Arc<Location>| {
+            let first = frame.functions.first();
+            first.is_some_and(|function| LEAVING.iter().any(|begin| function.name.starts_with(begin)))
+        };
+        let kernel = stack.kernel.iter().skip_while(|frame| self.is_off_cpu && is_leaving(frame));
+        for frame in kernel.chain(&stack.user) {
             let module = frame.module.rsplit('/').next().unwrap_or_default().to_owned();
             let names: Vec<String> = match frame.functions.as_slice() {
                 [] => vec![format!("{:#x}", frame.begin.unwrap_or(frame.module_offset))],
@@ -108,6 +137,11 @@ impl Analysis for Sampled<'_> {
     type Output = Hotspots;
 
     fn event(&mut self, record: &Record<'_>) {
+        let weight = match (self.off_cpu.duration(record), self.is_off_cpu) {
+            (None, false) => 1,
+            (Some(duration), true) => duration,
+            _ => return,
+        };
         let Some((kernel, user)) = self.stacks.addresses(record) else { return };
         let key = (record.pid().or(record.tid()).unwrap_or(0), [kernel, &[0], user].concat());
         let next = self.paths.len();
@@ -118,8 +152,9 @@ impl Analysis for Sampled<'_> {
             self.paths.push((path, 0));
         }
         if let Some((_, count)) = self.paths.get_mut(at) {
-            *count += 1;
+            *count = count.saturating_add(weight);
         }
+        self.events += 1;
         let complete = record.event().and_then(|event| event.payload().get(COMPLETE)?.integer());
         if let Some(complete) = complete {
             *self.complete.get_or_insert(0) += u64::from(complete != 0);
@@ -147,7 +182,9 @@ impl Analysis for Sampled<'_> {
         };
         let mut functions: Vec<Hotspot> = sums.into_iter().map(hotspot).collect();
         functions.sort_by(|a, b| (b.own, b.total, &a.name).cmp(&(a.own, a.total, &b.name)));
-        Hotspots { samples, complete: self.complete, functions, tree: tree.named(&name) }
+        let (complete, events) = (self.complete, self.events);
+        let unit = if self.is_off_cpu { NANOSECONDS } else { SAMPLES };
+        Hotspots { samples, unit, events, complete, functions, tree: tree.named(&name) }
     }
 }
 
@@ -176,6 +213,9 @@ impl Branches {
     }
 }
 
+const SAMPLES: &str = "samples";
+const NANOSECONDS: &str = "ns";
+
 /// Least share of all samples that a line of a tree has, in thousandths.
 const SHARE_MIN: u64 = 5;
 
@@ -192,8 +232,8 @@ impl Hotspots {
             let (own, total) = (self.share(function.own), self.share(function.total));
             let line = format!(
                 "{own} {:>7} {total} {:>7}  {}{}",
-                grouped(function.own),
-                grouped(function.total),
+                self.number(function.own),
+                self.number(function.total),
                 safe(&function.name),
                 place(&function.module)
             );
@@ -213,13 +253,13 @@ impl Hotspots {
         let _ = writeln!(out, "   total        function");
         let mut left: Vec<(&Branch, usize)> = self.tree.iter().rev().map(|branch| (branch, 0)).collect();
         while let Some((branch, level)) = left.pop() {
-            if level >= depth || branch.total * 1000 < self.samples * SHARE_MIN {
+            if level >= depth || branch.total < self.samples / 1000 * SHARE_MIN {
                 continue;
             }
             let line = format!(
                 "{} {:>7}  {:indent$}{}{}",
                 self.share(branch.total),
-                grouped(branch.total),
+                self.number(branch.total),
                 "",
                 safe(&branch.name),
                 place(&branch.module),
@@ -232,15 +272,24 @@ impl Hotspots {
     }
 
     fn head(&self) -> String {
-        let samples = counted_grouped(self.samples, "sample", "samples");
+        let events = if self.unit == NANOSECONDS {
+            let times = counted_grouped(self.events, "time", "times");
+            format!("{times} without a CPU, {} in all threads together", duration(self.samples))
+        } else {
+            counted_grouped(self.events, "sample", "samples")
+        };
         let whole = match self.complete {
-            Some(complete) if self.samples > 0 => {
-                let share = self.share(complete);
-                format!(", {} with their whole stack", share.trim())
+            Some(complete) if self.events > 0 => {
+                let share = 100.0 * complete as f64 / self.events as f64;
+                format!(", {share:.1} % with their whole stack")
             }
             _ => String::new(),
         };
-        format!("{samples}{whole}\n")
+        format!("{events}{whole}\n")
+    }
+
+    fn number(&self, count: u64) -> String {
+        if self.unit == NANOSECONDS { duration(count) } else { grouped(count) }
     }
 
     fn share(&self, count: u64) -> String {

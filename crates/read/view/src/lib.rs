@@ -21,6 +21,7 @@ mod json;
 mod known;
 mod label;
 mod null;
+mod off_cpu;
 mod plan;
 mod pump;
 mod select;

@@ -89,6 +89,8 @@ pub struct ProfileOptions {
     pub frequency: u64,
     /// Bytes that are copied of a thread's stack; 0: it is followed by frame pointers.
     pub stack: u32,
+    /// Times without a CPU, too.
+    pub off_cpu: bool,
     /// Of the whole system, not only of the command and the processes.
     pub all: bool,
 }

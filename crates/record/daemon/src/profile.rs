@@ -48,7 +48,7 @@ pub(crate) struct Profile {
     sampler: Option<Sampler>,
     thread: Option<JoinHandle<Totals>>,
     shared: Arc<Shared>,
-    id: u32,
+    ids: Ids,
     names: Names,
     /// Processes that the journal has, and whose they are.
     processes: HashMap<u32, Option<u32>>,
@@ -98,15 +98,18 @@ impl Profile {
             pids => Targets::Processes(pids.iter().map(|pid| pid.unsigned_abs()).collect()),
         };
         let cpus = options::cpus();
-        let settings = Settings { frequency: wanted.frequency, stack: wanted.stack, cpus, targets };
+        let ProfileOptions { frequency, stack, off_cpu, .. } = *wanted;
+        let settings = Settings { frequency, stack, off_cpu, cpus, targets };
         let sampler = Sampler::open(&settings).map_err(Error::Profile)?;
         let directory = directory.make_inside(DIRECTORY, &options.streams)?;
         let frame = setup::kernel_frame(frame);
         let mut trace = Trace::new(directory, frame, options.ctf, Arc::new(TraceState::default()));
         trace.directory.note(&Fact::Session(setup::profile_session(options, wanted, trace.frame())));
         let mut events = Events::default();
-        let id = announce(&trace, &mut events, &description(sampler.has_cycles()))?;
-        trace.note_events(&events, &[id]);
+        let running = announce(&trace, &mut events, &description(sampler.has_cycles()))?;
+        let off_cpu = if off_cpu { Some(announce(&trace, &mut events, &of_off_cpu())?) } else { None };
+        let ids = Ids { running, off_cpu };
+        trace.note_events(&events, &[Some(running), off_cpu].into_iter().flatten().collect::<Vec<_>>());
         let mut said = Vec::new();
         if !sampler.has_kernel() {
             said.push(
@@ -122,7 +125,7 @@ impl Profile {
             sampler: Some(sampler),
             thread: None,
             shared: Arc::default(),
-            id,
+            ids,
             names: Names::default(),
             processes: HashMap::new(),
             since: SystemTime::now(),
@@ -147,7 +150,7 @@ impl Profile {
         let is_unnoted = !self.note(sampler.known(now()), &BTreeSet::new());
         let sink = self.trace.directory.sink();
         let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
-        let writer = Writer { context, id: self.id, streams: BTreeMap::new(), written: Instant::now() };
+        let writer = Writer { context, ids: self.ids, streams: BTreeMap::new(), written: Instant::now() };
         let shared = self.shared.clone();
         let work = move || run(sampler, writer, &shared);
         let thread = std::thread::Builder::new().name("mote-profile".to_owned()).spawn(work);
@@ -238,9 +241,29 @@ fn description(has_cycles: bool) -> String {
     )
 }
 
+/// The event of a time without a CPU: when it is over.
+fn of_off_cpu() -> String {
+    let (kernel, user) = (stack::KERNEL, stack::USER);
+    format!(
+        "mote1\nprofile:profile_off_cpu\n6 :0\na time without a CPU, in nanoseconds, with the stack where it began\n\
+         duration u64\nreason enum u8 waits=0 preempted=1\n{kernel} x64[]\n{user} x64[]\ncomplete bool\n"
+    )
+}
+
+/// The events' ids.
+#[derive(Clone, Copy, Debug)]
+struct Ids {
+    running: u32,
+    off_cpu: Option<u32>,
+}
+
 /// The fields of a sample.
 fn fields(sample: &Sample) -> Vec<u8> {
     let mut fields = Vec::new();
+    if let Some(off_cpu) = sample.off_cpu {
+        fields.extend(off_cpu.duration.to_le_bytes());
+        fields.push(u8::from(off_cpu.is_preempted));
+    }
     for stack in [&sample.kernel, &sample.user] {
         let count = u16::try_from(stack.len()).unwrap_or(u16::MAX);
         fields.extend(count.to_le_bytes());
@@ -276,19 +299,20 @@ fn run(mut sampler: Sampler, mut writer: Writer, shared: &Shared) -> Totals {
 /// Writes samples: a stream for each CPU.
 struct Writer {
     context: Context,
-    id: u32,
+    ids: Ids,
     streams: BTreeMap<u32, RecordStream>,
     written: Instant,
 }
 
 impl Writer {
     fn write(&mut self, samples: &[Sample], lost: &[(u32, u64)], is_last: bool) -> Result<(), Errno> {
-        let Writer { context, id, streams, written } = self;
+        let Writer { context, ids, streams, written } = self;
         let mut done = Ok(());
         let stream = |cpu| RecordStream::of_cpu(format!("cpu_{cpu}"), cpu, cpu);
         for sample in samples {
             let to = streams.entry(sample.cpu).or_insert_with(|| stream(sample.cpu));
-            to.add(*id, sample.time, sample.tid, &fields(sample));
+            let id = sample.off_cpu.and(ids.off_cpu).unwrap_or(ids.running);
+            to.add(id, sample.time, sample.tid, &fields(sample));
             if to.waiting() >= PACKET {
                 done = done.and(to.write(context));
             }

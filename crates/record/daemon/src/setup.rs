@@ -119,7 +119,10 @@ pub(crate) fn kernel_session(
 /// The same of a trace of samples.
 pub(crate) fn profile_session(options: &Options, wanted: &ProfileOptions, frame: &Frame) -> Session {
     Session {
-        patterns: vec![format!("profile:profile_sample at {} Hz", wanted.frequency)],
+        patterns: [format!("profile:profile_sample at {} Hz", wanted.frequency)]
+            .into_iter()
+            .chain(wanted.off_cpu.then(|| "profile:profile_off_cpu".to_owned()))
+            .collect(),
         whole_system: wanted.all,
         ..session_without_rings(options, frame)
     }

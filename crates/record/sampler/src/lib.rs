@@ -10,6 +10,7 @@
 //! | module | job |
 //! |---|---|
 //! | `sampler` | the events, and one round of reading them |
+//! | `waits` | threads that have left their CPU, until they have one again |
 //! | `sample` | a record that is a sample |
 //! | `records` | the other records: mappings, forks, names |
 //! | `mappings` | what processes have mapped; of all of them, without samples, too |
@@ -24,6 +25,7 @@ mod records;
 mod sample;
 mod sampler;
 mod unwind;
+mod waits;
 
 pub use sampler::{Error, Round, Sampler, Settings, Targets};
-pub use unwind::Sample;
+pub use unwind::{OffCpu, Sample};

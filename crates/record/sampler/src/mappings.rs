@@ -190,6 +190,8 @@ impl Table {
         let Record { pid, tid, at, what } = record;
         match what {
             What::Lost(count) => self.lost += count,
+            // Of what threads do, not of what processes have mapped.
+            What::Out(_) | What::In => {}
             What::Exit => self.left.push((pid, tid)),
             What::Fork(parent) => self.fork((pid, tid), parent, at, news),
             What::Name(name, exec) => {

@@ -8,9 +8,14 @@ const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const MMAP2: u32 = 10;
+const SWITCH: u32 = 14;
+const SWITCH_OF_CPU: u32 = 15;
 /// In `misc` of a record: the name is that of a new program; the mapping has a build id.
 const COMM_EXEC: u16 = 1 << 13;
 const HAS_BUILD_ID: u16 = 1 << 14;
+/// The thread leaves the CPU; although it could go on.
+const SWITCH_OUT: u16 = 1 << 13;
+const PREEMPTED: u16 = 1 << 14;
 /// `PROT_EXEC`
 const EXECUTABLE: u32 = 4;
 
@@ -32,6 +37,10 @@ pub(crate) enum What {
     /// Process and thread that made it.
     Fork((u32, u32)),
     Exit,
+    /// The thread leaves the CPU; true: although it could go on.
+    Out(bool),
+    /// It has a CPU again.
+    In,
     Lost(u64),
 }
 
@@ -56,6 +65,13 @@ impl Record {
             EXIT => (id(8)?, id(16)?, What::Exit),
             FORK => (id(8)?, id(16)?, What::Fork((id(12)?, id(20)?))),
             MMAP2 => (id(8)?, id(12)?, What::Map(mapping(body, misc)?)),
+            // They end with process, thread and time; of a CPU, with the other thread's before.
+            SWITCH | SWITCH_OF_CPU => {
+                let at = body.len().checked_sub(8)?;
+                let is_out = misc & SWITCH_OUT != 0;
+                let what = if is_out { What::Out(misc & PREEMPTED != 0) } else { What::In };
+                (id(at)?, id(at + 4)?, what)
+            }
             _ => return None,
         };
         Some(Record { pid, tid, at, what })

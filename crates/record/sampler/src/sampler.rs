@@ -4,6 +4,7 @@ use crate::mappings::{How, News, Table};
 use crate::records::{self, Record};
 use crate::sample::Raw;
 use crate::unwind::{Sample, Unwinder};
+use crate::waits::Waits;
 use mote_symbol::collect::{self, BuildIds};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub frequency: u64,
     /// Bytes that are copied of a thread's stack; 0: it is followed by frame pointers.
     pub stack: u32,
+    /// Times without a CPU, too.
+    pub off_cpu: bool,
     /// CPUs that there can be.
     pub cpus: u32,
     /// Whose threads.
@@ -55,6 +58,12 @@ pub enum Error {
          or less, or record as root; of all processes (-a) only root may, or with perf_event_paranoid 0"
     )]
     Forbidden(Errno),
+    /// The same, of the moments when threads leave their CPU.
+    #[error(
+        "times without a CPU (--off-cpu) need samples in the kernel: record as root, or set sysctl \
+         kernel.perf_event_paranoid to 1 or less"
+    )]
+    NoKernel,
     /// There is no memory for records that may be locked.
     #[error(
         "there is no memory for samples that may be locked: raise `ulimit -l`, or kernel.perf_event_mlock_kb"
@@ -81,9 +90,9 @@ pub struct Round {
 
 /// Samples threads.
 pub struct Sampler {
-    /// Events by CPU; the records of all of one go to the ring of the first.
-    events: BTreeMap<u32, Vec<Fd>>,
-    rings: Vec<(u32, PerfRing)>,
+    /// Events by CPU; the records of all of one go to the ring of the first. Those of switches have rings of their own.
+    events: BTreeMap<(u32, Kind), Vec<Fd>>,
+    rings: Rings,
     /// Pages of each ring.
     pages: usize,
     how: Sampling,
@@ -91,6 +100,8 @@ pub struct Sampler {
     unwinder: Unwinder,
     build_ids: BuildIds,
     buffer: Vec<u8>,
+    has_switches: bool,
+    waits: Waits,
     /// Records that came while others were read.
     later: Vec<Item>,
     /// Lost records that were told of.
@@ -103,8 +114,21 @@ impl std::fmt::Debug for Sampler {
     }
 }
 
+/// Memory for records, by CPU.
+type Rings = Vec<((u32, Kind), PerfRing)>;
+
+/// What an event samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Threads that run.
+    Running,
+    /// Threads that leave their CPU.
+    Leaving,
+}
+
 #[derive(Debug)]
 enum What {
+    Leaves(Raw, u32),
     Sample(Raw, u32),
     Record(Record, u32),
 }
@@ -129,6 +153,7 @@ impl Sampler {
             stack: settings.stack / 8 * 8,
             on_exec: settings.targets == Targets::Started,
             counts_lost: true,
+            switches: false,
         };
         let mut sampler = Sampler {
             events: BTreeMap::new(),
@@ -139,6 +164,8 @@ impl Sampler {
             unwinder: Unwinder::default(),
             build_ids: BuildIds::default(),
             buffer: vec![0; RECORD_MAX],
+            has_switches: settings.off_cpu,
+            waits: Waits::default(),
             later: Vec::new(),
             told: 0,
         };
@@ -224,13 +251,16 @@ impl Sampler {
 
     /// Adds a thread on all CPUs.
     fn add(&mut self, tid: i32, cpus: u32) -> Result<(), Error> {
+        let kinds = [Some(Kind::Running), self.has_switches.then_some(Kind::Leaving)];
         for cpu in 0..cpus {
-            let event = match self.event(tid, cpu) {
-                // A CPU that is possible, but not there.
-                Err(Error::Other(Errno(libc::ENODEV))) => continue,
-                event => event?,
-            };
-            self.events.entry(cpu).or_default().push(event);
+            for kind in kinds.into_iter().flatten() {
+                let event = match self.event(tid, cpu, kind) {
+                    // A CPU that is possible, but not there.
+                    Err(Error::Other(Errno(libc::ENODEV))) => continue,
+                    event => event?,
+                };
+                self.events.entry((cpu, kind)).or_default().push(event);
+            }
         }
         Ok(())
     }
@@ -238,12 +268,10 @@ impl Sampler {
     /// Makes memory for the records of each CPU, as much as may be locked, and the same for each.
     fn make_rings(&mut self) -> Result<(), Error> {
         for pages in PAGES {
-            let first = |(cpu, events): (&u32, &Vec<Fd>)| {
-                Some((*cpu, events.first().map(|event| ring(event, pages))?))
+            let first = |(at, events): (&(u32, Kind), &Vec<Fd>)| {
+                events.first().map(|event| Ok((*at, ring(event, pages)?)))
             };
-            let made: Vec<(u32, Result<PerfRing, Errno>)> = self.events.iter().filter_map(first).collect();
-            let made: Result<Vec<(u32, PerfRing)>, Errno> =
-                made.into_iter().map(|(cpu, ring)| Ok((cpu, ring?))).collect();
+            let made: Result<Rings, Errno> = self.events.iter().filter_map(first).collect();
             match made {
                 Ok(rings) => (self.rings, self.pages) = (rings, pages),
                 Err(Errno(libc::EPERM | libc::ENOMEM)) => continue,
@@ -258,7 +286,14 @@ impl Sampler {
     }
 
     /// Opens an event: of what can be had, which is the same for all.
-    fn event(&mut self, tid: i32, cpu: u32) -> Result<Fd, Error> {
+    fn event(&mut self, tid: i32, cpu: u32, kind: Kind) -> Result<Fd, Error> {
+        if kind == Kind::Leaving {
+            if !self.how.kernel {
+                return Err(Error::NoKernel);
+            }
+            let how = Sampling { switches: true, ..self.how };
+            return perf::sample(&how, tid, cpu).map_err(Error::Other);
+        }
         loop {
             let is_first = self.events.is_empty();
             match perf::sample(&self.how, tid, cpu) {
@@ -290,10 +325,13 @@ impl Sampler {
         // What comes later than this may depend on what has come on another CPU.
         let until = if is_last { u64::MAX } else { clock_gettime(ClockId::Monotonic) };
         let mut items = std::mem::take(&mut self.later);
-        for (cpu, ring) in &mut self.rings {
+        for ((cpu, kind), ring) in &mut self.rings {
             while let Some(len) = ring.next(&mut self.buffer) {
                 let Some(bytes) = self.buffer.get(..len) else { continue };
                 let item = match Raw::read(bytes, self.how.stack > 0) {
+                    Some(raw) if *kind == Kind::Leaving => {
+                        Some(Item { time: raw.time, what: What::Leaves(raw, *cpu) })
+                    }
                     Some(raw) => Some(Item { time: raw.time, what: What::Sample(raw, *cpu) }),
                     None => Record::read(bytes)
                         .map(|record| Item { time: record.at, what: What::Record(record, *cpu) }),
@@ -310,7 +348,18 @@ impl Sampler {
                 What::Record(Record { what: records::What::Lost(count), .. }, cpu) => {
                     round.lost.push((cpu, count))
                 }
+                What::Record(Record { what: records::What::Out(is_preempted), tid, .. }, _) => {
+                    if is_preempted {
+                        self.waits.is_preempted(tid);
+                    }
+                }
+                What::Record(Record { what: records::What::In, tid, at, .. }, cpu) => {
+                    round.samples.extend(self.waits.comes_back(tid, at, cpu));
+                }
                 What::Record(record, _) => {
+                    if record.what == records::What::Exit {
+                        self.waits.ends(record.tid);
+                    }
                     let (before, pid) = (round.news.processes.len(), record.pid);
                     let changes = record.changes_mappings();
                     self.table.take(record, &mut round.news);
@@ -318,24 +367,36 @@ impl Sampler {
                         self.unwinder.forget(pid);
                     }
                 }
+                What::Leaves(raw, cpu) => {
+                    self.make_known(&raw, &mut round.news);
+                    self.waits.leaves(self.unwinder.finish(raw, cpu, &self.table));
+                }
                 What::Sample(raw, cpu) => {
-                    if !self.table.knows(raw.pid) && raw.pid != 0 {
-                        self.know(raw.pid);
-                        round.news.processes.extend(self.table.seen(raw.pid, raw.time, How::Mapped));
-                    }
+                    self.make_known(&raw, &mut round.news);
                     round.samples.push(self.unwinder.finish(raw, cpu, &self.table));
                 }
             }
         }
+        if is_last {
+            round.samples.extend(self.waits.all(clock_gettime(ClockId::Monotonic)));
+        }
         round.news.tidy();
         self.told += round.lost.iter().map(|(_, count)| count).sum::<u64>();
         // The kernel tells of them with the next record for which there is room: at the end there is none.
-        if is_last && let Some((cpu, _)) = self.rings.first() {
+        if is_last && let Some(((cpu, _), _)) = self.rings.first() {
             let lost = self.events().filter_map(|event| perf::lost(event).ok()).sum::<u64>();
             let more = lost.saturating_sub(self.told);
             round.lost.extend((self.how.counts_lost && more > 0).then_some((*cpu, more)));
         }
         round
+    }
+
+    /// Makes the process of a sample known, where it is not.
+    fn make_known(&mut self, raw: &Raw, news: &mut News) {
+        if !self.table.knows(raw.pid) && raw.pid != 0 {
+            self.know(raw.pid);
+            news.processes.extend(self.table.seen(raw.pid, raw.time, How::Mapped));
+        }
     }
 
     /// The processes that are known, with all that they have mapped: at the beginning, those that run already.

@@ -29,6 +29,17 @@ pub struct Sample {
     pub user: Vec<u64>,
     /// The stack has been followed to where the program or the thread began.
     pub is_whole: bool,
+    /// It was not running: this is where it had left its CPU, until now.
+    pub off_cpu: Option<OffCpu>,
+}
+
+/// A time without a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffCpu {
+    /// In nanoseconds.
+    pub duration: u64,
+    /// It could have gone on: others had the CPU.
+    pub is_preempted: bool,
 }
 
 type Space = UnwinderNative<Bytes, MayAllocateDuringUnwind>;
@@ -53,7 +64,8 @@ impl Unwinder {
             Some((registers, stack)) => self.unwind(raw.pid, registers, &stack, table),
             None => (raw.user, false),
         };
-        Sample { pid: raw.pid, tid: raw.tid, cpu, time: raw.time, kernel: raw.kernel, user, is_whole }
+        let Raw { pid, tid, time, kernel, .. } = raw;
+        Sample { pid, tid, cpu, time, kernel, user, is_whole, off_cpu: None }
     }
 
     fn unwind(&mut self, pid: u32, registers: Registers, stack: &[u8], table: &Table) -> (Vec<u64>, bool) {

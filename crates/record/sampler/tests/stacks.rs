@@ -47,7 +47,7 @@ fn cpus() -> u32 {
 }
 
 fn opened(targets: Targets, stack: u32) -> Option<Sampler> {
-    match Sampler::open(&Settings { frequency: 997, stack, cpus: cpus(), targets }) {
+    match Sampler::open(&Settings { frequency: 997, stack, off_cpu: false, cpus: cpus(), targets }) {
         Ok(sampler) => Some(sampler),
         Err(why @ Error::Forbidden(_)) => {
             mote_skip::skip(format_args!("{why}"));
@@ -135,8 +135,13 @@ fn of_a_process_that_runs_and_by_frame_pointers() {
 
 #[test]
 fn what_cannot_be_sampled_is_told() {
-    let none =
-        Settings { frequency: 99, stack: 0, cpus: cpus(), targets: Targets::Processes(vec![u32::MAX >> 2]) };
+    let none = Settings {
+        frequency: 99,
+        stack: 0,
+        off_cpu: false,
+        cpus: cpus(),
+        targets: Targets::Processes(vec![u32::MAX >> 2]),
+    };
     assert_eq!(Sampler::open(&none).expect_err("no process"), Error::Gone(u32::MAX >> 2));
 }
 
@@ -145,7 +150,7 @@ fn samples_that_nobody_reads_are_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(program) = program(dir.path(), &["-O2"]) else { return };
     let targets = Targets::Started;
-    let settings = Settings { frequency: 10_000, stack: 32 << 10, cpus: cpus(), targets };
+    let settings = Settings { frequency: 10_000, stack: 32 << 10, off_cpu: false, cpus: cpus(), targets };
     let mut sampler = match Sampler::open(&settings) {
         Ok(sampler) => sampler,
         Err(why) => {

@@ -92,6 +92,12 @@ impl<'s> FlameGraph<'s> {
     pub fn new(trace: &Trace, stacks: &'s mut Stacks, title: &str) -> FlameGraph<'s> {
         FlameGraph { folded: Folded::new(stacks).or_calls(trace), title: title.to_owned() }
     }
+
+    /// The same of times without a CPU only.
+    #[must_use]
+    pub fn of_off_cpu(self) -> FlameGraph<'s> {
+        FlameGraph { folded: self.folded.of_off_cpu(), ..self }
+    }
 }
 
 impl Format for FlameGraph<'_> {

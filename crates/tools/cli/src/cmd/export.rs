@@ -54,6 +54,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PATTERN")]
     event: Vec<String>,
 
+    /// Flame graph and folded: times without a CPU (mote profile --off-cpu), in nanoseconds
+    #[arg(long)]
+    off_cpu: bool,
+
     /// Only events of these threads
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
@@ -131,8 +135,12 @@ fn format<'t>(args: &Args, trace: &'t Trace, stacks: &'t mut Stacks, start: i64)
     match args.to {
         Viewer::Perfetto => Box::new(Perfetto::new(trace, Some(stacks))),
         Viewer::Firefox => Box::new(Firefox::new(trace, Some(stacks), start)),
+        Viewer::Folded if args.off_cpu => Box::new(Folded::new(stacks).of_off_cpu()),
         Viewer::Folded => Box::new(Folded::new(stacks).or_calls(trace)),
-        Viewer::Svg => Box::new(FlameGraph::new(trace, stacks, &args.dir.to_string_lossy())),
+        Viewer::Svg => {
+            let graph = FlameGraph::new(trace, stacks, &args.dir.to_string_lossy());
+            Box::new(if args.off_cpu { graph.of_off_cpu() } else { graph })
+        }
     }
 }
 

@@ -24,7 +24,8 @@ Examples:
   mote profile -p 4711 --duration 10s      of a running process
   mote profile -a --duration 10s           of the whole system, as root
   mote profile -i trace --graph            what was called, from the outermost functions on
-  mote export trace --to svg               a flame graph, of the same recording
+  mote export trace --to svg               a flame graph, of the same recording; --off-cpu
+  mote profile --off-cpu -p 4711           where threads wait, and for how long; as root
   mote profile -F 99 --frame-pointers -- ./app
                                            cheaper, for programs that were built with frame pointers
 
@@ -35,11 +36,17 @@ Samples are events profile_sample, with the fields callstack_kernel, callstack_u
 followed to its begin), in the directory `profile` of the recording; `mote view`, `mote export` and other programs show
 them. Where the processor's cycles can be counted they are by these, else by the time on a CPU.
 
+With --off-cpu, the numbers are times: of each moment when a thread leaves its CPU there is an event profile_off_cpu,
+when it has one again, with duration and reason (waits, or preempted by others). The kernel's functions say what it
+waits for. Both kinds of samples are in the recording.
+
 Rights: users may sample their own processes where sysctl kernel.perf_event_paranoid is 2 or less, the kernel's code
-with 1 or less; the whole system with 0 or less, or as root.
+with 1 or less; the whole system with 0 or less, or as root. --off-cpu needs what the kernel's code needs.
 
 JSON: one object. Its keys are stable:
-  samples    how many
+  samples    how many; with --off-cpu the sum of all times
+  unit       what numbers are: samples, or ns
+  events     how many samples or times there are
   complete   of how many the stack was followed to its begin; null where that is not known
   functions  [{name, module, self, total}]
   tree       [{name, module, total, calls: [...]}], from the outermost functions on
@@ -63,6 +70,9 @@ pub(crate) struct Args {
     /// A table for people, or JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
+    /// Show times without a CPU: where threads waited, and for how long; and record them
+    #[arg(long)]
+    off_cpu: bool,
     /// Sample the whole system; without a command, until Ctrl-C or --duration
     #[arg(short, long, conflicts_with = "input")]
     all: bool,
@@ -82,7 +92,7 @@ enum Format {
 #[derive(Debug, clap::Args)]
 struct HowArgs {
     /// Samples in a second
-    #[arg(short = 'F', long, value_name = "NUMBER", default_value_t = 999)]
+    #[arg(short = 'F', long, value_name = "NUMBER", default_value_t = FREQUENCY)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000), conflicts_with = "input")]
     frequency: u64,
     /// Bytes of each thread's stack that are copied to follow it
@@ -94,9 +104,9 @@ struct HowArgs {
 }
 
 impl HowArgs {
-    fn options(&self, all: bool) -> ProfileOptions {
+    fn options(&self, off_cpu: bool, all: bool) -> ProfileOptions {
         let stack = if self.frame_pointers { 0 } else { self.stack_size };
-        ProfileOptions { frequency: self.frequency, stack, all }
+        ProfileOptions { frequency: self.frequency, stack, off_cpu, all }
     }
 }
 
@@ -107,7 +117,13 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true, default_missing_value = "999")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
     profile: Option<u64>,
+    /// Record times without a CPU, too, with the stacks where threads left it
+    #[arg(long)]
+    off_cpu: bool,
 }
+
+/// Samples in a second where nothing else is said.
+const FREQUENCY: u64 = 999;
 
 /// Bytes of stacks that are copied where nothing else is said.
 const STACK: u32 = 8 << 10;
@@ -115,7 +131,8 @@ const STACK: u32 = 8 << 10;
 impl SamplingArgs {
     /// How threads are to be sampled, if they are.
     pub(crate) fn options(&self, all: bool) -> Option<ProfileOptions> {
-        self.profile.map(|frequency| ProfileOptions { frequency, stack: STACK, all })
+        let options = |frequency| ProfileOptions { frequency, stack: STACK, off_cpu: self.off_cpu, all };
+        self.profile.or(self.off_cpu.then_some(FREQUENCY)).map(options)
     }
 }
 
@@ -135,7 +152,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             args.all || args.record.has_subject(),
             "what is to be sampled? mote profile -- CMD, -p PID, or -a; -i DIR shows a recording"
         );
-        let profile = Some(args.how.options(args.all));
+        let profile = Some(args.how.options(args.off_cpu, args.all));
         let options = Options { profile, ..args.record.options()? };
         let recorded = own_recording::record(&args.record, &options, "samples")?;
         let shown = shown(args, &recorded.directory, args.record.place())?;
@@ -148,7 +165,9 @@ fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
     let trace = Trace::open(dir)?;
     let mut stacks = cmd::stacks(&trace, dir, None)?;
     let mut events = trace.events(Range::ALL);
-    let hotspots: Hotspots = feed(&mut events, Sampled::new(&mut stacks));
+    let sampled = Sampled::new(&mut stacks);
+    let sampled = if args.off_cpu { sampled.of_off_cpu() } else { sampled };
+    let hotspots: Hotspots = feed(&mut events, sampled);
     let width = place.width().unwrap_or(COLUMNS);
     let depth = args.depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX);
     let page = match args.format {
@@ -172,7 +191,8 @@ fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
         return Ok(cmd::FAILED.into());
     }
     if hotspots.samples == 0 {
-        say!("{} has no sample: nothing of what was sampled ran on a CPU meanwhile", dir.display());
+        let what = if args.off_cpu { "was without a CPU" } else { "ran on a CPU" };
+        say!("{} has no sample: nothing of what was sampled {what} meanwhile", dir.display());
         return Ok(cmd::NOTHING.into());
     }
     Ok(ExitCode::SUCCESS)
