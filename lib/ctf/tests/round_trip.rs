@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Trace, assert_lines, data};
+use mote_ctf::model::TraceClass;
 use mote_ctf::{Schema, read, write};
 
 fn check(version: &str) {
@@ -28,4 +29,35 @@ fn ctf_1_8_to_2_and_back() {
 #[test]
 fn ctf_2_to_1_8_and_back() {
     check("ctf-2-full");
+}
+
+/// A trace class whose events come in two parts, each printed by itself.
+fn in_parts(whole: &TraceClass, print: impl Fn(&TraceClass) -> String) -> String {
+    let part = |keep: &dyn Fn(usize) -> bool| {
+        let mut part = whole.clone();
+        for stream in &mut part.streams {
+            let mut number = 0..;
+            stream.events.retain(|_| keep(number.next().expect("numbers do not end")));
+        }
+        part
+    };
+    let [first, second] = [part(&|number| number % 3 == 0), part(&|number| number % 3 != 0)];
+    print(&first) + &print(&second)
+}
+
+#[test]
+fn events_can_be_printed_later() {
+    for version in ["ctf-1.8-full", "ctf-2-full"] {
+        let trace = Trace::read(&data(&format!("lttng-2.16/{version}/ust/uid/0/64-bit")));
+        let whole = read::metadata(&trace.metadata).unwrap();
+        assert!(whole.streams.iter().any(|stream| stream.events.len() > 1));
+        let mut frame = whole.clone();
+        frame.streams.iter_mut().for_each(|stream| stream.events.clear());
+        let text = write::tsdl(&frame).unwrap() + &in_parts(&whole, |part| write::tsdl_events(part).unwrap());
+        let json = write::json(&frame) + &in_parts(&whole, write::json_events);
+        for metadata in [text, json] {
+            let schema = Schema::new(read::metadata(metadata.as_bytes()).unwrap()).unwrap();
+            assert_lines(&trace.lines_with(&schema), &trace.lines());
+        }
+    }
 }

@@ -14,6 +14,7 @@ use mote_clock::{Conversion, Sample};
 use mote_journal::{ClockSample, EventSource, Fact, Summary};
 use mote_layout::Cause;
 use mote_session::events::{Announced, Events};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A trace.
@@ -22,12 +23,20 @@ pub(crate) struct Trace {
     pub(crate) state: Arc<TraceState>,
     frame: Frame,
     ctf: Ctf,
+    printed: RefCell<Printed>,
+}
+
+/// The metadata of the first events: those of a trace only become more.
+#[derive(Default)]
+struct Printed {
+    events: u32,
+    text: String,
 }
 
 impl Trace {
     /// A trace that begins.
     pub(crate) fn new(directory: Directory, frame: Frame, ctf: Ctf, state: Arc<TraceState>) -> Trace {
-        Trace { directory, state, frame, ctf }
+        Trace { directory, state, frame, ctf, printed: RefCell::default() }
     }
 
     /// What its metadata say besides the events.
@@ -90,8 +99,16 @@ impl Trace {
         conversion: Option<Conversion>,
     ) -> Result<(), Error> {
         let Some(conversion) = conversion else { return Ok(()) };
-        let class = metadata::trace_class(&self.frame, &conversion, events.iter());
-        self.directory.write_metadata(&class, self.ctf)
+        let mut printed = self.printed.borrow_mut();
+        let frame = metadata::trace_class(&self.frame, &conversion, std::iter::empty());
+        let new = metadata::trace_class(&self.frame, &conversion, events.from(printed.events));
+        let (frame, new) = match self.ctf {
+            Ctf::V1_8 => (mote_ctf::write::tsdl(&frame)?, mote_ctf::write::tsdl_events(&new)?),
+            Ctf::V2 => (mote_ctf::write::json(&frame), mote_ctf::write::json_events(&new)),
+        };
+        printed.text += &new;
+        printed.events = events.len();
+        self.directory.write_metadata(&(frame + &printed.text))
     }
 
     /// What the trace came to, without the number of processes and threads.

@@ -87,7 +87,13 @@ impl Events {
 
     /// All events.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Description<'_>)> + Clone {
-        self.texts.iter().enumerate().filter_map(|(id, text)| Some((id as u32, parse::parse(text).ok()?)))
+        self.from(0)
+    }
+
+    /// Those from an id on.
+    pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, Description<'_>)> + Clone {
+        let texts = self.texts.iter().enumerate().skip(first as usize);
+        texts.filter_map(|(id, text)| Some((id as u32, parse::parse(text).ok()?)))
     }
 
     /// Those of the patterns that match no event so far, each with the near names that there are.

@@ -14,11 +14,7 @@ type Object = Map<String, Value>;
 /// The metadata of a trace class.
 pub(super) fn print(trace: &TraceClass) -> String {
     let mut out = String::new();
-    let mut put = |fragment: Object| {
-        out.push(char::from(RECORD_SEPARATOR));
-        out.push_str(&Value::Object(fragment).to_string());
-        out.push('\n');
-    };
+    let mut put = |fragment: Object| put_fragment(&mut out, fragment);
     let mut preamble = object("preamble");
     preamble.insert("version".into(), json!(2));
     if let Some(uuid) = trace.uuid {
@@ -36,6 +32,21 @@ pub(super) fn print(trace: &TraceClass) -> String {
         }
     }
     out
+}
+
+/// Its events only.
+pub(super) fn print_events(trace: &TraceClass) -> String {
+    let mut out = String::new();
+    for stream in &trace.streams {
+        stream.events.iter().for_each(|event| put_fragment(&mut out, event_class(event, stream.id)));
+    }
+    out
+}
+
+fn put_fragment(out: &mut String, fragment: Object) {
+    out.push(char::from(RECORD_SEPARATOR));
+    out.push_str(&Value::Object(fragment).to_string());
+    out.push('\n');
 }
 
 fn object(kind: &str) -> Object {

@@ -35,6 +35,24 @@ pub fn tsdl(trace: &TraceClass) -> Result<String, WriteError> {
     Ok(tsdl::print(&lowered))
 }
 
+/// The events of a CTF 1.8 trace alone: what stands behind the metadata of the same trace without events, and behind
+/// other events of it. So a trace that gets more events need not be printed anew.
+///
+/// The fields of an event must not refer to others than its own.
+///
+/// # Errors
+/// As [`tsdl`].
+pub fn tsdl_events(trace: &TraceClass) -> Result<String, WriteError> {
+    let lowered = lower::lower(trace)?;
+    Ok(tsdl::print_events(&lowered))
+}
+
+/// The same of a CTF 2 trace.
+#[must_use]
+pub fn json_events(trace: &TraceClass) -> String {
+    json::print_events(trace)
+}
+
 /// The metadata of a CTF 2 trace: a sequence of JSON fragments, one a line, each after a record separator
 /// (RFC 7464).
 #[must_use]

@@ -41,18 +41,21 @@ const KEYWORDS: [&str; 28] = [
 
 /// The metadata text of a trace class that CTF 1.8 can express.
 pub(super) fn print(trace: &TraceClass) -> String {
-    let mut printer = Printer {
-        out: String::from("/* CTF 1.8 */\n\n"),
-        indent: 0,
-        trace,
-        scope: Scope::Payload,
-        around: vec![],
-    };
+    let mut printer = Printer::new("/* CTF 1.8 */\n\n", trace);
     printer.trace();
     printer.environment();
     trace.clocks.iter().for_each(|clock| printer.clock(clock));
     for stream in &trace.streams {
         printer.stream(stream);
+        stream.events.iter().for_each(|event| printer.event(stream, event));
+    }
+    printer.out
+}
+
+/// Its events only.
+pub(super) fn print_events(trace: &TraceClass) -> String {
+    let mut printer = Printer::new("", trace);
+    for stream in &trace.streams {
         stream.events.iter().for_each(|event| printer.event(stream, event));
     }
     printer.out
@@ -113,6 +116,10 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
+    fn new(out: &str, trace: &'a TraceClass) -> Printer<'a> {
+        Printer { out: out.to_owned(), indent: 0, trace, scope: Scope::Payload, around: vec![] }
+    }
+
     fn line(&mut self, text: &str) {
         self.begin();
         self.out.push_str(text);

@@ -9,14 +9,12 @@
 //! Two traces lie as LTTng's do, so that babeltrace2 and Trace Compass find both in DIR.
 
 use crate::error::Error;
-use crate::options::Ctf;
 use crate::output::folder::Folder;
 use crate::output::owner::User;
 use crate::output::packets::Files;
 use crate::output::path::{self, Output};
 use crate::output::sink::TraceSink;
 use crate::output::streams::Streams;
-use mote_ctf::model::TraceClass;
 use mote_journal::{DIRECTORY, FILE, Fact, Journal};
 use std::ffi::OsString;
 use std::fs::File;
@@ -176,14 +174,10 @@ impl Directory {
     }
 
     /// Replaces the metadata, in one step: whoever reads the directory finds the old or the new.
-    pub(crate) fn write_metadata(&self, trace: &TraceClass, format: Ctf) -> Result<(), Error> {
-        let text = match format {
-            Ctf::V1_8 => mote_ctf::write::tsdl(trace)?,
-            Ctf::V2 => mote_ctf::write::json(trace),
-        };
+    pub(crate) fn write_metadata(&self, text: &str) -> Result<(), Error> {
         let written = self.inner.replace(&self.trace, METADATA, text.as_bytes());
         written.map_err(|why| Error::Output(self.path.join(self.inside).join(METADATA), why))?;
-        self.sink.tell_metadata(&text);
+        self.sink.tell_metadata(text);
         Ok(())
     }
 }
