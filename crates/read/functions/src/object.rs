@@ -103,7 +103,8 @@ impl Object {
     #[must_use]
     pub fn is_meant(&self, function: &Function, pattern: &Pattern) -> bool {
         let symbol = function.name.as_deref().unwrap_or_default();
-        pattern.fits(&self.name(), symbol, || Some(self.place(function)?.0))
+        pattern.fits_size(function.len)
+            && pattern.fits(&self.name(), symbol, || Some(self.place(function)?.0))
     }
 
     /// Parameters and result of a function, where the debug information has them.

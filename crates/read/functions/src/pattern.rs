@@ -4,9 +4,11 @@ use crate::arguments::{ArgumentType, argument_type, arguments};
 use mote_pattern::Glob;
 use mote_symbol::names;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// A choice of functions: `NAME`; `FILE:NAME`, of one program or library; `@SOURCE`, of one source file. Behind it may
-/// stand which values are wanted: `(..)`, those of the debug information, or `(path: str, flags: x32) -> i32`.
+/// stand how large they are, in bytes of code: `{>=256}`, `{<64}`; and which values are wanted: `(..)`, those of the
+/// debug information, or `(path: str, flags: x32) -> i32`.
 ///
 /// Each part may have `*` and `?`. A name may be that of the symbol table, or as the language has it: with parameters
 /// and generic arguments or without.
@@ -17,8 +19,30 @@ pub struct Pattern {
     file: Option<Glob>,
     source: Option<Glob>,
     name: Glob,
+    size: RangeInclusive<u64>,
     text: String,
     whole: String,
+}
+
+/// Any size.
+const ANY: RangeInclusive<u64> = 0..=u64::MAX;
+
+/// The part of a pattern before a size, and that: `db::*{>=256}`. Braces may be those of a name: `f::{closure#0}`.
+fn sized(text: &str) -> (&str, RangeInclusive<u64>) {
+    let size = || {
+        let (name, size) = text.trim_end().strip_suffix('}')?.rsplit_once('{')?;
+        let number = size.trim_start_matches(['<', '>', '=']);
+        let bytes: u64 = number.trim().parse().ok()?;
+        let range = match size.strip_suffix(number)? {
+            ">=" => bytes..=u64::MAX,
+            ">" => bytes.checked_add(1)?..=u64::MAX,
+            "<=" => 0..=bytes,
+            "<" => 0..=bytes.checked_sub(1)?,
+            _ => return None,
+        };
+        Some((name, range))
+    };
+    size().unwrap_or((text, ANY))
 }
 
 /// Values of calls: arguments and results.
@@ -71,7 +95,8 @@ impl Pattern {
     /// What is wrong with the arguments in it, for a person.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let (name, values) = Values::parse(text).map_err(|why| format!("pattern `{text}`: {why}"))?;
-        Ok(Pattern { values, whole: text.to_owned(), ..Pattern::named(name) })
+        let (name, size) = sized(name);
+        Ok(Pattern { values, size, whole: text.to_owned(), ..Pattern::named(name) })
     }
 
     fn named(text: &str) -> Pattern {
@@ -83,6 +108,7 @@ impl Pattern {
                 file: None,
                 source: Some(Glob::new(&source)),
                 name: Glob::new("*"),
+                size: ANY,
                 text: String::new(),
                 whole: String::new(),
             };
@@ -92,7 +118,7 @@ impl Pattern {
             None => (None, text),
         };
         let (glob, text) = (Glob::new(name), name.to_owned());
-        Pattern { values, file, source: None, name: glob, text, whole: String::new() }
+        Pattern { values, file, source: None, name: glob, size: ANY, text, whole: String::new() }
     }
 
     /// Whether it names a program or library.
@@ -111,6 +137,12 @@ impl Pattern {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.text
+    }
+
+    /// Whether it means functions of so many bytes.
+    #[must_use]
+    pub fn fits_size(&self, bytes: u64) -> bool {
+        self.size.contains(&bytes)
     }
 
     /// Whether it means the function `symbol` of the program or library `file`; `source` is asked for its source file
@@ -169,6 +201,27 @@ mod tests {
         }
         assert!(!pattern_of("@db.c").fits("app", "anything", || None));
         assert_eq!(pattern_of("app:open").name(), "open");
+    }
+
+    #[test]
+    fn sizes() {
+        for (pattern, name, fits, not) in [
+            ("*{>=256}", "*", 256, 255),
+            ("app:db::*{>16}", "db::*", 17, 16),
+            ("f{<64}", "f", 63, 64),
+            ("f{<=64}(..)", "f", 64, 65),
+            ("@db.c{>=1}", "", 1, 0),
+        ] {
+            let found = pattern_of(pattern);
+            assert_eq!(found.name(), name, "{pattern}");
+            assert!(found.fits_size(fits) && !found.fits_size(not), "{pattern}");
+            assert_eq!(found.to_string(), pattern);
+        }
+        // Names of closures.
+        for name in ["f::{closure#0}", "f::{{closure}}", "f{}", "f{<0}", "f{>x}"] {
+            let found = pattern_of(name);
+            assert!(found.name() == name && found.fits_size(0) && found.fits_size(u64::MAX), "{name}");
+        }
     }
 
     fn pattern_of(text: &str) -> Pattern {

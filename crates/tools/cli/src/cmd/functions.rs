@@ -52,9 +52,10 @@ time from there on what it called. Trees are printed at the end of the recording
 when 256 MiB are full.
 
 PATTERN: the name of a function with * (any text) and ? (any character), with parameters and generic arguments or
-without; FILE:NAME, of one program or library; @SOURCE, of one source file.
+without; FILE:NAME, of one program or library; @SOURCE, of one source file. Behind it may stand how large they are, in
+bytes of code: 'db::*{>=256}', '*{<64}'.
 
-Behind it may stand which arguments and results the events are to have as fields: (..), those of the debug information,
+Behind it may also stand which arguments and results the events are to have as fields: (..), those of the debug information,
 or a list, with names and types (i8 to i64, u8 to u64, x8 to x64, f32, f64, bool, ptr, str; _ is an argument that is
 not wanted): 'open(path: str, flags: x32) -> i32'. The result is the field `retval`; `end` is `unwound` where an
 exception has ended the call. Texts are up to 200 characters. Of structures, and of what pointers lead to, there are
