@@ -125,7 +125,7 @@ fn of_some_calls_within_a_budget() {
     assert!((1_000_000..10_000_000).contains(&calls), "{calls} calls for 3,000,000");
     // Of the faults of a round none is its own.
     let (faults, own) = each(&all, "round_of", "page_faults");
-    assert!((7.5..8.6).contains(&faults) && own < 0.8, "{faults}, {own}: {all}");
+    assert!((7.5..8.6).contains(&faults) && own < 2.0, "{faults}, {own}: {all}");
     // Functions that are seldom called have their probe all the time.
     assert_eq!(
         (number(&of(&all, "rarely")["calls"]), &of(&all, "rarely")["is_estimate"]),

@@ -119,7 +119,8 @@ fn without_cpu(trace: &Path, name: &str) -> u64 {
 fn off_the_cpu_they_say_what_is_waited_for() {
     if !is_root() {
         // Where threads leave their CPU is in the kernel.
-        let run = mote(&["profile", "--off-cpu", "-o", "none", "--", "true"]);
+        let keep = tempfile::tempdir().expect("a directory");
+        let run = mote(&["profile", "--off-cpu", "-o", text(&keep.path().join("trace")), "--", "true"]);
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.code() == Some(2) && said.contains("perf_event_paranoid"), "{said}");
         return;

@@ -144,7 +144,7 @@ fn say(to: &OwnedFd, bytes: &[u8]) {
 }
 
 fn say_events(to: &OwnedFd, count: u32, texts: &[u8]) {
-    say(to, &encode(&Message::Events { count, texts }));
+    say(to, &encode(&Message::Events { count, has_more: false, texts }));
 }
 
 /// Every lie in the handshake that we could think of; then honest events.
@@ -219,7 +219,7 @@ fn lie_inside() {
 /// `nag COUNT`: so many events that nobody can record; then another process has one such event, too.
 pub(crate) fn nag(words: &Words) {
     let peer = introduce(How::Start);
-    let bad = encode(&Message::Events { count: 1, texts: b"mote9\nx\0" });
+    let bad = encode(&Message::Events { count: 1, has_more: false, texts: b"mote9\nx\0" });
     for _ in 0..words.number(0) {
         let _ = send(peer.as_raw_fd(), &bad, MsgFlags::MSG_NOSIGNAL);
     }

@@ -190,7 +190,7 @@ fn pour(user: u32) {
     let mut connections = Vec::new();
     let nonsense = vec![b'x'; 200];
     let texts = b"\0".repeat(30_000);
-    let events = encode(&Message::Events { count: 30_000, texts: &texts });
+    let events = encode(&Message::Events { count: 30_000, has_more: false, texts: &texts });
     for turn in 0u64.. {
         let (ours, theirs) = pair();
         let rights = [theirs.as_raw_fd()];

@@ -201,8 +201,11 @@ pub enum Message<'a> {
     Refused(Refusal),
     /// Descriptions of events, each NUL-terminated.
     Events {
-        /// How many.
+        /// How many; below 2^31.
         count: u32,
+        /// More follow with the next message, and none of these occurs before that is answered: until then the session
+        /// need not have them in its metadata.
+        has_more: bool,
         /// The texts.
         texts: &'a [u8],
     },
@@ -300,6 +303,8 @@ impl core::fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+/// Of the count of events.
+const MORE_EVENTS: u32 = 1 << 31;
 const HELLO: u32 = 1;
 const WELCOME: u32 = 2;
 const REFUSED: u32 = 3;
@@ -343,8 +348,8 @@ impl Message<'_> {
             }
             Message::Renewed => to.words(&[RENEWED]),
             Message::Refused(why) => to.words(&[REFUSED, *why as u32]),
-            Message::Events { count, texts } => {
-                to.words(&[EVENTS, *count]);
+            Message::Events { count, has_more, texts } => {
+                to.words(&[EVENTS, *count | if *has_more { MORE_EVENTS } else { 0 }]);
                 to.bytes(texts);
             }
             Message::Ids(ids) => {
@@ -398,7 +403,11 @@ impl Message<'_> {
                 2 => Refusal::Memory,
                 _ => return Err(Error::Value),
             }),
-            EVENTS => Message::Events { count: from.word()?, texts: from.rest() },
+            EVENTS => {
+                let word = from.word()?;
+                let (count, has_more) = (word & !MORE_EVENTS, word & MORE_EVENTS != 0);
+                Message::Events { count, has_more, texts: from.rest() }
+            }
             IDS => Message::Ids(from.rest()),
             READY => Message::Ready(Ready {
                 sites: from.word()?,
@@ -530,7 +539,8 @@ mod tests {
         there_and_back(Message::Renewed);
         there_and_back(Message::Hello(Hello { how: How::Apart, pid: 7, parent: 1, comm: [b'z'; 16] }));
         there_and_back(Message::Refused(Refusal::Ending));
-        there_and_back(Message::Events { count: 2, texts: b"a\0b\0" });
+        there_and_back(Message::Events { count: 2, has_more: false, texts: b"a\0b\0" });
+        there_and_back(Message::Events { count: 1, has_more: true, texts: b"a\0" });
         there_and_back(Message::Ids(&[1, 0, 0, 0x80]));
         there_and_back(Message::Ready(Ready { sites: 3, armed: 2, failed: 1, errno: 13, late_ms: 70 }));
         there_and_back(Message::Filters { generation: 7 });

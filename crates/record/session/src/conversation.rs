@@ -31,7 +31,7 @@ impl Session {
     fn heard(&mut self, id: PeerId, message: Message<'_>, now: Now) {
         let Some(pid) = self.peers.get(&id).map(|peer| peer.pid) else { return };
         match message {
-            Message::Events { texts, .. } => self.announced(id, texts),
+            Message::Events { texts, has_more, .. } => self.announced(id, texts, has_more),
             Message::Installed(done) => self.installed(pid, done),
             Message::Share { words, each_thread, name } => {
                 let name = String::from_utf8_lossy(name).into_owned();
@@ -56,8 +56,9 @@ impl Session {
         }
     }
 
-    /// Takes in descriptions of events. Their ids are told when the metadata has them ([`Session::publish`]).
-    fn announced(&mut self, id: PeerId, texts: &[u8]) {
+    /// Takes in descriptions of events. Their ids are told when the metadata has them ([`Session::publish`]), or at
+    /// once where more of them follow.
+    fn announced(&mut self, id: PeerId, texts: &[u8], has_more: bool) {
         let Some((pid, uid)) = self.peers.get(&id).map(|peer| (peer.pid, peer.uid)) else { return };
         let room = self.quota.events_left(uid);
         let first = self.new.len();
@@ -89,6 +90,7 @@ impl Session {
         self.quota.take_events(uid, self.new.len() - first);
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.announced = Some(ids);
+            peer.has_more = has_more;
         }
         if let Some(why) = wrong {
             self.problem(Kind::Event, pid, format!("an event of process {pid} cannot be recorded: {why}"));

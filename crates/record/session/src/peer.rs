@@ -37,6 +37,8 @@ pub struct Peer {
     pub(crate) seen: Option<Seen>,
     /// The ids of events that it has announced, until the metadata has them; `None` for one that was not taken.
     pub(crate) announced: Option<Vec<Option<u32>>>,
+    /// It has more events to announce before any of them occurs.
+    pub(crate) has_more: bool,
     /// The newest filters that it was sent.
     pub(crate) generation: u32,
     /// The group that it shares rings with.
@@ -91,6 +93,7 @@ impl Peer {
             hello: None,
             seen: None,
             announced: None,
+            has_more: false,
             generation: 0,
             group: None,
             awaits: None,

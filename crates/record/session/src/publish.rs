@@ -4,21 +4,29 @@
 use crate::action::{Action, Letter};
 use crate::filters::{Filters, Scope, Weight};
 use crate::input::SendError;
-use crate::peer::PeerId;
+use crate::peer::{Peer, PeerId};
 use crate::problems::Kind;
 use crate::session::Session;
 use mote_wire::ID_ON;
 
 impl Session {
-    /// Publishes the events that were announced in this round, and answers the processes that wait for ids.
+    /// Publishes the events that were announced in this round, and answers the processes that wait for ids. Those of a
+    /// process that has more to announce wait, but not for longer than a tick: all metadata are written each time.
     pub(crate) fn publish(&mut self) {
-        let mut new = std::mem::take(&mut self.new);
+        let new = std::mem::take(&mut self.new);
+        let mut is_urgent = false;
         if !new.is_empty() {
-            let announced = new.clone();
-            let emitted = self
-                .with_filters(|filters, scope| announced.iter().for_each(|id| filters.decide(*id, scope)));
-            new.extend(emitted);
-            self.act(Action::PublishEvents(new));
+            let emitted =
+                self.with_filters(|filters, scope| new.iter().for_each(|id| filters.decide(*id, scope)));
+            self.unpublished.extend(new);
+            // Rules that emit others may do so at once.
+            is_urgent = !emitted.is_empty();
+            self.unpublished.extend(emitted);
+        }
+        let waits_for_all = |peer: &Peer| peer.announced.is_some() && !peer.has_more;
+        is_urgent |= self.peers.values().any(waits_for_all) || !self.peers.values().any(|peer| peer.has_more);
+        if is_urgent {
+            self.publish_all();
         }
         let waiting: Vec<PeerId> =
             self.peers.iter().filter(|(_, peer)| peer.announced.is_some()).map(|(id, _)| *id).collect();
@@ -26,6 +34,14 @@ impl Session {
             if self.send_filters(id) {
                 self.send_ids(id);
             }
+        }
+    }
+
+    /// Publishes all events that are not.
+    pub(crate) fn publish_all(&mut self) {
+        let events = std::mem::take(&mut self.unpublished);
+        if !events.is_empty() {
+            self.act(Action::PublishEvents(events));
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Session {
     pub(crate) words: SharedWords,
     /// Events that were announced in this round.
     pub(crate) new: Vec<u32>,
+    /// Events that metadata and journal do not have yet.
+    pub(crate) unpublished: Vec<u32>,
     /// The event loop knows that rules keep records aside.
     pub(crate) speculates: bool,
     pub(crate) problems: Problems,
@@ -132,6 +134,7 @@ impl Session {
             layout: settings.layout,
             words: SharedWords::default(),
             new: Vec::new(),
+            unpublished: Vec::new(),
             speculates: false,
             problems: Problems::default(),
             missing: 0,
@@ -246,6 +249,7 @@ impl Session {
     }
 
     fn tick(&mut self, now: Now) {
+        self.publish_all();
         self.conclude();
         self.close_silent(now);
         self.answer_old_figures(now);

@@ -129,9 +129,11 @@ pub(crate) unsafe fn know((first, end): Sites) -> Result<(), ChangeError> {
 
 /// Changes sites of the registry. With the control path held, which keeps them mapped.
 ///
+/// Not generic: the code of patching is large, and need not be there for each kind of iterator.
+///
 /// # Errors
 /// Some are left as they were.
-pub(crate) fn apply(edits: impl Iterator<Item = Edit>) -> Result<(), ChangeError> {
+pub(crate) fn apply(edits: &mut dyn Iterator<Item = Edit>) -> Result<(), ChangeError> {
     let (mut sites, mut first) = (0, None);
     // SAFETY: the sites' records come from the macros and the header (`registry::add_sites`):
     // 1. each code address is a 5-byte site of a mapped object;

@@ -128,7 +128,7 @@ fn announce_dynamic(
     event: &'static DynamicEvent,
 ) -> Result<()> {
     let texts = event.description.to_bytes_with_nul();
-    link.send(&Message::Events { count: 1, texts }, scratch.buffers().0)?;
+    link.send(&Message::Events { count: 1, has_more: false, texts }, scratch.buffers().0)?;
     for word in mote_wire::ids(ids(link, scratch, wants, common)?).take(1) {
         switch::assign(wants, common, &event.event, event.description, word);
     }
@@ -148,6 +148,8 @@ fn ids<'s>(
         match Message::decode(from.get(..received.len).unwrap_or(&[])) {
             Ok(Message::Ids(_)) => break received.len,
             Ok(Message::Filters { generation }) => wants.filters.take_in(generation, &received.fds),
+            // The agent is awake.
+            Ok(Message::Attend) => {}
             Ok(Message::Cooperate { slots }) => common.take_area(link.session, slots, &received.fds),
             _ => return Err(Errno(libc::EPROTO)),
         };
@@ -225,6 +227,8 @@ fn ask(
         sites.next();
     }
     let texts = texts.get(..used).unwrap_or(&[]);
-    link.send(&Message::Events { count: count as u32, texts }, to)?;
+    // No site of the range is on before all of them are asked for.
+    let has_more = sites.peek().is_some();
+    link.send(&Message::Events { count: count as u32, has_more, texts }, to)?;
     Ok(count)
 }

@@ -196,7 +196,7 @@ pub unsafe fn connect(
         unsafe { change::know(own) }?;
         // Sites that test a word lead here from now on, and find no probe yet.
         event.set_probed(true);
-        change::apply(edits(event, true))?;
+        change::apply(&mut edits(event, true))?;
         let (memory, value_at, bytes) = store(control).take(new.moved.map(|moved| moved.layout))?;
         let data = match new.moved {
             Some(moved) => {
@@ -285,7 +285,7 @@ pub fn wait_for_probes() -> bool {
 fn switch_off_unless_probed(event: &'static Event, probes: &Probes) {
     event.set_probed(!probes.is_empty());
     let is_on = event.is_on();
-    let _ = change::apply(edits(event, is_on));
+    let _ = change::apply(&mut edits(event, is_on));
 }
 
 /// What is to be done to the sites of an event.

@@ -91,14 +91,14 @@ impl Common {
 
     /// Patches sites on or off and notes how that went.
     pub(crate) fn patch(&mut self, sites: impl Iterator<Item = Site>, on: bool, ready: &mut Ready) {
-        if patch(sites.map(|site| (site, on)), ready) {
+        if patch(&mut sites.map(|site| (site, on)), ready) {
             self.tries = TRIES;
         }
     }
 
     /// Patches sites as they are wanted. Returns whether some are to be tried again.
     pub(crate) fn switch(&mut self, sites: impl Iterator<Item = Site>) -> bool {
-        let is_blocked = patch(sites.map(|site| (site, site.is_wanted())), &mut Ready::default());
+        let is_blocked = patch(&mut sites.map(|site| (site, site.is_wanted())), &mut Ready::default());
         if is_blocked {
             self.tries = TRIES;
         }
@@ -231,7 +231,9 @@ pub(crate) fn count(wants: &Subscription) -> Counts {
 
 /// Patches sites on or off and notes how that went. Returns whether some were left as they were that may be patched
 /// later.
-fn patch(sites: impl Iterator<Item = (Site, bool)>, ready: &mut Ready) -> bool {
+///
+/// Not generic: the code of patching is large, and need not be there for each kind of iterator.
+fn patch(sites: &mut dyn Iterator<Item = (Site, bool)>, ready: &mut Ready) -> bool {
     let mut blocked = false;
     let mut tested = 0;
     let mut wanted = 0;

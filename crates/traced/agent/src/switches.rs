@@ -65,14 +65,14 @@ pub unsafe fn flip(
     let attempt = |_: &mut _| {
         // SAFETY: the caller's promise.
         unsafe { change::know(own) }?;
-        change::apply(edits(wanted.clone()))?;
+        change::apply(&mut edits(wanted.clone()))?;
         wanted.clone().for_each(|(switch, on)| switch.on.store(u32::from(on), Ordering::Release));
         Ok(())
     };
     let take_back = |_: &mut _| {
         let before = wanted.clone().map(|(switch, _)| (switch, switch.is_on()));
         // What can be changed in one direction can be changed in the other.
-        let _ = change::apply(edits(before));
+        let _ = change::apply(&mut edits(before));
     };
     change::persist(attempt, take_back)
 }

@@ -13,15 +13,15 @@
 //! Probes: quotas, and the begin of the list `SPENT`. All else: the dealer, with the control path held.
 
 use crate::counters::{self, Thread};
+use crate::facts;
 use crate::ticks;
 use crate::values::Sample;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use mote_agent::{Dealing, DynamicEvent, Function, Quota};
+use mote_agent::{Dealing, Function, Quota};
 use mote_sys::raw::syscall;
 use mote_sys::tsc;
-use probe::Field;
 
 /// Calls of a quota.
 const QUOTA: i32 = 16;
@@ -84,22 +84,6 @@ fn sampled() -> impl Iterator<Item = &'static [Function]> {
     })
 }
 
-/// A function has got a quota. For those who estimate how often it was called.
-static GIVEN: DynamicEvent = DynamicEvent::new(
-    c"mote1\nfperf:quota\n6 mote:0\nA function is sampled again.\nfunction str\nround u32\n",
-);
-/// The probe of a function is taken away: how many calls of it have passed by since its quota was spent; and since it
-/// had that, for how many nanoseconds the process ran, and what samples took of these.
-static PAUSED: DynamicEvent = DynamicEvent::new(
-    c"mote1\nfperf:paused\n6 mote:0\nA function is not sampled for a while.\n\
-    function str\nround u32\npassed u32\nran u64\ntook u64\n",
-);
-/// An interval is over: nanoseconds that the process ran, what samples took, and how many functions have no quota.
-static BUDGETED: DynamicEvent = DynamicEvent::new(
-    c"mote1\nfperf:budget\n6 mote:0\nWhat samples took, of the time that the process ran.\n\
-    ran u64\ntook u64\nwaiting u32\n",
-);
-
 /// A part of a sample's work.
 pub(crate) struct Timing(u64);
 
@@ -124,6 +108,7 @@ impl Timing {
 }
 
 /// Nanoseconds that samples have taken so far, and switching.
+#[inline(never)]
 fn took() -> u64 {
     let timed = ticks::nanoseconds(TOOK.load(Ordering::Relaxed));
     timed + TIMED.load(Ordering::Relaxed) * AROUND + SWITCHED.load(Ordering::Relaxed)
@@ -169,26 +154,27 @@ pub(crate) fn begin(budget: u64, functions: &'static [Function]) {
     BUDGET.store(budget, Ordering::Relaxed);
     let now = tsc::read().unwrap_or(0);
     let cpu = cpu_time();
-    functions.iter().for_each(|function| give(function, now, cpu));
-    // Those that have none left have their turn with the dealer.
-    let had_some = |function: &&Function| function.quota.left.load(Ordering::Relaxed) > 0;
-    sampled().flatten().filter(had_some).for_each(|function| give(function, now, cpu));
+    for function in functions {
+        give(function, now, cpu);
+    }
+    for function in sampled().flatten() {
+        // Those that have none left have their turn with the dealer.
+        if function.quota.left.load(Ordering::Relaxed) > 0 {
+            give(function, now, cpu);
+        }
+    }
     IS_NEW.store(true, Ordering::Release);
     let free = SAMPLED.iter().find(|sampled| sampled.first.load(Ordering::Relaxed).is_null());
     if let Some(free) = free.filter(|_| !functions.is_empty()) {
         free.count.store(functions.len(), Ordering::Release);
         free.first.store(functions.as_ptr().cast_mut(), Ordering::Release);
     }
-    static ANNOUNCED: AtomicBool = AtomicBool::new(false);
-    if !ANNOUNCED.swap(true, Ordering::Relaxed) {
-        mote_agent::announce(&GIVEN);
-        mote_agent::announce(&PAUSED);
-        mote_agent::announce(&BUDGETED);
-    }
+    facts::announce();
     mote_agent::deal_by(deal);
 }
 
 /// Gives a function a quota, at this time; the process has run for `cpu` nanoseconds.
+#[inline(never)]
 fn give(function: &Function, now: u64, cpu: u64) {
     let Quota { left, round, since, is_paused, took: took_before, ran, .. } = &function.quota;
     took_before.store(took(), Ordering::Relaxed);
@@ -284,7 +270,7 @@ impl Bucket {
             let this = at;
             at = function.quota.next.load(Ordering::Relaxed);
             function.quota.is_paused.store(true, Ordering::Relaxed);
-            tell_paused(function, cpu);
+            facts::paused(function, cpu, took());
             self.put_last(this, function);
             self.waiting += 1;
             if first.is_null() {
@@ -331,7 +317,8 @@ impl Bucket {
         let cpu = cpu_time();
         let ran = cpu.saturating_sub(self.cpu).max(elapsed / IDLE_PART);
         let budget = BUDGET.load(Ordering::Relaxed);
-        let allowed = u64::try_from(u128::from(ran) * u128::from(budget) / 1_000_000).unwrap_or(u64::MAX);
+        // In microseconds, the product fits for months.
+        let allowed = (ran / 1000).saturating_mul(budget) / 1000;
         let (took_now, timed_now) = (took(), TIMED.load(Ordering::Relaxed));
         let (took, timed) = (took_now - self.took, timed_now - self.timed);
         let switched = SWITCHED.load(Ordering::Relaxed);
@@ -340,10 +327,7 @@ impl Bucket {
         if let Some(cost) = (2 * sampling).checked_div(timed) {
             self.cost = (3 * self.cost + cost) / 4;
         }
-        if BUDGETED.event.is_on() {
-            let fields = (Field::ready(self.waiting), ());
-            probe::emit(&BUDGETED.event, (Field::ready(ran), (Field::ready(took), fields)));
-        }
+        facts::interval(ran, took, self.waiting);
         let allowed = i64::try_from(allowed).unwrap_or(i64::MAX);
         let took = i64::try_from(took).unwrap_or(i64::MAX);
         let most = SAVED.saturating_mul(allowed);
@@ -378,7 +362,7 @@ impl Bucket {
         {
             if is_cheap(function) {
                 give(function, now, cpu);
-                tell_given(function);
+                facts::given(function);
                 self.waiting = self.waiting.saturating_sub(1);
                 function.quota.next.store(given, Ordering::Relaxed);
                 given = this;
@@ -391,34 +375,6 @@ impl Bucket {
             }
         }
         given
-    }
-}
-
-/// The name of a function, without its provider.
-fn name(function: &Function) -> &'static str {
-    let mut lines = function.description.to_bytes().split(|byte| *byte == b'\n');
-    let name = lines.nth(1).and_then(|name| core::str::from_utf8(name).ok());
-    name.and_then(|name| name.split_once(':')).map_or("", |(_, name)| name)
-}
-
-/// Tells the session that a function has a quota again.
-fn tell_given(function: &Function) {
-    if GIVEN.event.is_on() {
-        let round = function.quota.round.load(Ordering::Relaxed);
-        probe::emit(&GIVEN.event, (Field::ready(name(function)), (Field::ready(round), ())));
-    }
-}
-
-/// Tells the session that a function has none, and how many calls have passed by.
-fn tell_paused(function: &Function, cpu: u64) {
-    if PAUSED.event.is_on() {
-        let Quota { left, round, took: took_before, ran, .. } = &function.quota;
-        let passed = left.load(Ordering::Relaxed).min(0).unsigned_abs();
-        let ran = cpu.saturating_sub(ran.load(Ordering::Relaxed));
-        let took = took().saturating_sub(took_before.load(Ordering::Relaxed));
-        let times = (Field::ready(ran), (Field::ready(took), ()));
-        let fields = (Field::ready(round.load(Ordering::Relaxed)), (Field::ready(passed), times));
-        probe::emit(&PAUSED.event, (Field::ready(name(function)), fields));
     }
 }
 
@@ -439,6 +395,7 @@ fn cpu_time() -> u64 {
 }
 
 /// A clock, in nanoseconds.
+#[inline(never)]
 fn clock(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.

@@ -35,6 +35,8 @@ pub(crate) struct Set {
     counters: [Option<Counter>; COUNTERS_MAX],
     /// Which of them is time, of which sampling takes some.
     clock: Option<usize>,
+    /// Some are what getrusage(2) tells.
+    has_usage: bool,
 }
 
 /// The newest one; null before there is any.
@@ -43,11 +45,13 @@ static SET: AtomicPtr<Set> = AtomicPtr::new(core::ptr::null_mut());
 impl Set {
     /// These counters.
     pub(crate) fn new(counters: impl Iterator<Item = Counter>) -> Set {
-        let mut set = Set { counters: [None; COUNTERS_MAX], clock: None };
+        let mut set = Set { counters: [None; COUNTERS_MAX], clock: None, has_usage: false };
         for (number, (to, counter)) in set.counters.iter_mut().zip(counters).enumerate() {
             *to = Some(counter);
-            if counter == (Counter { kind: Counter::OWN, config: Counter::TASK_CLOCK }) {
-                set.clock = Some(number);
+            match counter {
+                Counter { kind: Counter::OWN, config: Counter::TASK_CLOCK } => set.clock = Some(number),
+                Counter { kind: Counter::OWN, .. } => set.has_usage = true,
+                _ => {}
             }
         }
         set
@@ -64,7 +68,7 @@ impl Set {
     }
 
     fn is_own(&self) -> bool {
-        self.counters.iter().flatten().any(|counter| counter.kind == Counter::OWN)
+        self.has_usage || self.clock.is_some()
     }
 }
 
@@ -111,7 +115,7 @@ impl Reading {
         let percent = match (self.source, enabled) {
             ((0, _), _) => 0,
             (_, 0) => 100,
-            _ => (u128::from(running) * 100).checked_div(enabled.into()).unwrap_or(0).min(100) as u8,
+            _ => (running.saturating_mul(100) / enabled).min(100) as u8,
         };
         Some(Spent { counts, percent, overhead })
     }
@@ -204,6 +208,8 @@ impl Thread {
     }
 
     /// Opens the events of `set` for the calling thread.
+    #[cold]
+    #[inline(never)]
     fn begin(&mut self, set: &'static Set, tid: u32) {
         self.end();
         self.begun = self.begun.wrapping_add(1);
@@ -212,10 +218,10 @@ impl Thread {
         self.thread.store(tid, Ordering::Relaxed);
         let events = || set.counters.iter().flatten().filter(|counter| counter.kind != Counter::OWN);
         self.events = events().count();
-        self.failed = self.events > 0 && self.open(events()).is_err();
+        self.failed = self.events > 0 && self.open(&mut events()).is_err();
     }
 
-    fn open<'c>(&mut self, mut counters: impl Iterator<Item = &'c Counter>) -> Result<(), Errno> {
+    fn open(&mut self, counters: &mut dyn Iterator<Item = &Counter>) -> Result<(), Errno> {
         let Some(first) = counters.next() else { return Ok(()) };
         let (first, scope) = match count(first, Scope::All, None) {
             Err(Errno(libc::EACCES | libc::EPERM)) => (count(first, Scope::User, None)?, Scope::User),
@@ -304,12 +310,8 @@ fn count(counter: &Counter, scope: Scope, leader: Option<i32>) -> Result<Fd, Err
 
 /// Asks the kernel what it counts of each thread anyway.
 fn read_own(set: &Set, reading: &mut Reading) {
-    let is_wanted = |config: u64| {
-        set.counters.iter().flatten().any(|one| one.kind == Counter::OWN && one.config == config)
-    };
-    let clock = is_wanted(Counter::TASK_CLOCK).then(cpu_time).flatten().unwrap_or(0);
-    let has_usage = (Counter::PAGE_FAULTS..=Counter::CONTEXT_SWITCHES).any(is_wanted);
-    let usage = has_usage.then(usage).flatten().unwrap_or_default();
+    let clock = set.clock.and_then(|_| cpu_time()).unwrap_or(0);
+    let usage = if set.has_usage { usage().unwrap_or_default() } else { Usage::default() };
     for (counter, to) in set.counters.iter().zip(&mut reading.counts) {
         let Some(counter) = counter.filter(|counter| counter.kind == Counter::OWN) else { continue };
         *to = match counter.config {

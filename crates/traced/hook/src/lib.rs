@@ -20,6 +20,7 @@
 //! | `calls` | what becomes of a call that begins or ends |
 //! | `budget` | how often calls are samples, where only some of them are recorded |
 //! | `counters` | what a thread counts during these |
+//! | `facts` | what is told of that besides |
 //! | `values` | what an event has besides its duration: arguments and the result |
 //! | `ticks` | from the time-stamp counter to nanoseconds |
 //! | `unwinding` | tells unwinders the way through a stub |
@@ -53,6 +54,7 @@ mod arch;
 mod budget;
 mod calls;
 mod counters;
+mod facts;
 mod load;
 mod stack;
 mod ticks;

@@ -9,7 +9,7 @@ mod parsed;
 pub(crate) mod roles;
 mod tsdl;
 
-pub(crate) use parsed::{ClassPlaces, MAX_CLASSES, Metadata, Oddities, Part, place};
+pub(crate) use parsed::{ClassPlaces, Metadata, Oddities, Part, max_classes, place};
 
 use crate::error::{MetadataError, MetadataFault, MetadataWarning, Oddity};
 use crate::model::TraceClass;

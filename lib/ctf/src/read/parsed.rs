@@ -3,8 +3,11 @@
 use crate::error::{MAX_WARNINGS, MetadataError, MetadataFault, Oddity};
 use crate::model::TraceClass;
 
-/// Most field classes in the metadata of one trace, all uses of named types counted.
-pub(crate) const MAX_CLASSES: usize = 1 << 20;
+/// Most field classes in metadata of so many bytes, all uses of named types counted: names for names cannot blow up,
+/// and tens of thousands of events have no fewer bytes than these.
+pub(crate) fn max_classes(bytes: usize) -> usize {
+    (1 << 20) + bytes / 8
+}
 
 /// What metadata says, and where it says it.
 #[derive(Debug)]

@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Announce {
         peer: usize,
         events: Vec<usize>,
+        /// More follow.
+        has_more: bool,
     },
     Ready {
         peer: usize,
@@ -129,7 +131,8 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (1..5_i32, 0..4_u32, way).prop_map(|(pid, user, way)| Step::Connect { pid, user, way }),
         8 => (peer(), how, prop::bool::weighted(0.1)).prop_map(|(peer, how, lies)| Step::Hello { peer, how, lies }),
-        6 => (peer(), vec(0..7_usize, 0..5)).prop_map(|(peer, events)| Step::Announce { peer, events }),
+        6 => (peer(), vec(0..7_usize, 0..5), any::<bool>())
+            .prop_map(|(peer, events, has_more)| Step::Announce { peer, events, has_more }),
         4 => (peer(), 0..2_u32).prop_map(|(peer, failed)| Step::Ready { peer, failed }),
         1 => peer().prop_map(|peer| Step::GoesOn { peer }),
         1 => peer().prop_map(|peer| Step::Fails { peer }),

@@ -13,7 +13,6 @@ use crate::model::{
     FieldRef, FloatClass, IntClass, IntCoding, Length, Mapping, Member, OptionClass, OptionalClass, Range,
     Roles, Scope, StringClass, StructClass, TextClass, VariantClass,
 };
-use crate::read::MAX_CLASSES;
 use crate::read::roles::{ROLES, RoleScope};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -36,6 +35,7 @@ pub(super) struct ClassReader<'t> {
     references: Vec<usize>,
     depth: u32,
     classes: usize,
+    pub(super) max_classes: usize,
 }
 
 /// Properties of all field classes.
@@ -106,7 +106,7 @@ impl<'t> ClassReader<'t> {
         if self.depth > MAX_DEPTH {
             return node.fault(MetadataFault::TooDeep);
         }
-        if self.classes > MAX_CLASSES {
+        if self.classes > self.max_classes {
             return node.fault(MetadataFault::TooBig);
         }
         let class = match (node.text(), node.object()) {

@@ -7,7 +7,7 @@ mod attributes;
 pub(crate) mod classes;
 mod tree;
 
-use super::{ClassPlaces, Metadata, Oddities, place, roles};
+use super::{ClassPlaces, Metadata, Oddities, max_classes, place, roles};
 use crate::error::{MetadataError, MetadataFault, Oddity};
 use crate::model::{
     ByteOrder, ClockClass, EnvValue, EventClass, FieldClass, Origin, Scope, StreamClass, StructClass,
@@ -40,6 +40,7 @@ struct Reader<'t> {
 pub(super) fn parse(text: &str) -> Result<Metadata, MetadataError> {
     let separated = text.replace(char::from(RECORD_SEPARATOR), " ");
     let mut reader = Reader::default();
+    reader.classes.max_classes = max_classes(text.len());
     let places = Places::new(&separated);
     let mut rest = separated.as_str();
     loop {

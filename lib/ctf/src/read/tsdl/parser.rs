@@ -3,7 +3,7 @@
 use super::lexer::{Token, tokens};
 use crate::error::{MAX_DEPTH, MetadataError, MetadataFault};
 use crate::model::{ByteOrder, EnumClass, FieldClass, StructClass, VariantClass};
-use crate::read::{MAX_CLASSES, Oddities, place};
+use crate::read::{Oddities, max_classes, place};
 use std::collections::HashMap;
 
 pub(super) type Parsed<T> = Result<T, MetadataError>;
@@ -205,7 +205,7 @@ impl<'t> Parser<'t> {
         if depth + more + self.depth > MAX_DEPTH {
             return self.fault_before(MetadataFault::TooDeep);
         }
-        if self.classes > MAX_CLASSES {
+        if self.classes > max_classes(self.text.len()) {
             return self.fault_before(MetadataFault::TooBig);
         }
         Ok(())
