@@ -188,10 +188,13 @@ fn announce_range(
     range: Range,
     ready: &mut Ready,
 ) -> Result<()> {
+    // Functions that no session wants are patched when all are asked for: none of them occurs before. Other sites may
+    // be on for another session, or test a byte that is on at once.
+    let is_quiet = range.is_functions() && !range.sites().any(|site| site.event().is_on());
     let mut rest = range.sites().peekable();
     while rest.peek().is_some() {
         let asked = rest.clone();
-        let count = ask(link, scratch, &mut rest)?;
+        let count = ask(link, scratch, &mut rest, is_quiet)?;
         let tail = ids(link, scratch, wants, common)?;
         for (site, word) in asked.take(count).zip(mote_wire::ids(tail)) {
             switch::assign(wants, common, site.event(), site.description(), word);
@@ -202,11 +205,13 @@ fn announce_range(
     Ok(())
 }
 
-/// Sends as many descriptions as fit into one message; at least one, or an error.
+/// Sends as many descriptions as fit into one message; at least one, or an error. `is_quiet`: none of them occurs
+/// before all are asked for.
 fn ask(
     link: &Link,
     scratch: &mut Scratch,
     sites: &mut core::iter::Peekable<impl Iterator<Item = Site>>,
+    is_quiet: bool,
 ) -> Result<usize> {
     const HEAD: usize = 8;
     let (to, texts) = scratch.buffers();
@@ -227,8 +232,7 @@ fn ask(
         sites.next();
     }
     let texts = texts.get(..used).unwrap_or(&[]);
-    // No site of the range is on before all of them are asked for.
-    let has_more = sites.peek().is_some();
+    let has_more = is_quiet && sites.peek().is_some();
     link.send(&Message::Events { count: count as u32, has_more, texts }, to)?;
     Ok(count)
 }

@@ -166,6 +166,11 @@ fn edit(site: &SiteAddresses, on: bool) -> Option<Edit> {
 }
 
 impl Range {
+    /// Whether they are functions of the program.
+    pub(crate) fn is_functions(self) -> bool {
+        matches!(self, Range::Functions(_))
+    }
+
     /// The sites of events.
     pub(crate) fn sites(self) -> impl Iterator<Item = Site> + Clone {
         let functions = if let Range::Functions(functions) = self { functions } else { &[] };
