@@ -13,6 +13,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64}
 pub struct Quota {
     /// How many more. Below 1: none; probes pass by.
     pub left: AtomicI32,
+    /// How many calls have passed by.
+    pub passed: AtomicU32,
     /// How many quotas there have been, this one included.
     pub round: AtomicU32,
     /// Since when there is this one: the time-stamp counter.
@@ -34,6 +36,7 @@ impl Quota {
     pub const fn new() -> Quota {
         Quota {
             left: AtomicI32::new(0),
+            passed: AtomicU32::new(0),
             round: AtomicU32::new(0),
             since: AtomicU64::new(0),
             spent: AtomicU64::new(0),

@@ -4,10 +4,10 @@
 //! probe: quota ─ spent ─▶ SPENT ─ probe away ─▶ queue ─ credit ─▶ next quota, probe back
 //! ```
 //! Each function has a quota of calls; the probe that takes the last one puts the function into `SPENT`, and only
-//! counts from then on, below 0. The thread that listens takes its probe away, and gives it a quota again when its turn
-//! comes and there is credit. Credit grows with the CPU time of the process, by the budget's part of it; what probes
-//! and switches really took is taken off. So a function that is seldom called has its probe all the time, and one that
-//! is called often for moments.
+//! counts those that pass by from then on. The thread that listens takes its probe away, and gives it a quota again
+//! when its turn comes and there is credit. Credit grows with the CPU time of the process, by the budget's part of it;
+//! what probes and switches really took is taken off. So a function that is seldom called has its probe all the time,
+//! and one that is called often for moments.
 //!
 //! # Who may touch what
 //! Probes: quotas, and the begin of the list `SPENT`. All else: the dealer, with the control path held.
@@ -129,6 +129,7 @@ pub(crate) fn take(function: &'static Function) -> Option<Sample> {
         left: (was - 1) as u32,
         ..Sample::default()
     };
+    // Nobody else has taken this one, and none is given before the function has been taken out of the list again.
     if was == 1 {
         spent.store(now, Ordering::Relaxed);
         put_first(&SPENT, function);
@@ -157,12 +158,6 @@ pub(crate) fn begin(budget: u64, functions: &'static [Function]) {
     for function in functions {
         give(function, now, cpu);
     }
-    for function in sampled().flatten() {
-        // Those that have none left have their turn with the dealer.
-        if function.quota.left.load(Ordering::Relaxed) > 0 {
-            give(function, now, cpu);
-        }
-    }
     IS_NEW.store(true, Ordering::Release);
     let free = SAMPLED.iter().find(|sampled| sampled.first.load(Ordering::Relaxed).is_null());
     if let Some(free) = free.filter(|_| !functions.is_empty()) {
@@ -176,13 +171,14 @@ pub(crate) fn begin(budget: u64, functions: &'static [Function]) {
 /// Gives a function a quota, at this time; the process has run for `cpu` nanoseconds.
 #[inline(never)]
 fn give(function: &Function, now: u64, cpu: u64) {
-    let Quota { left, round, since, is_paused, took: took_before, ran, .. } = &function.quota;
+    let Quota { left, passed, round, since, is_paused, took: took_before, ran, .. } = &function.quota;
     took_before.store(took(), Ordering::Relaxed);
     ran.store(cpu, Ordering::Relaxed);
     let is_limited = BUDGET.load(Ordering::Relaxed) != 0;
     since.store(now, Ordering::Relaxed);
     round.fetch_add(1, Ordering::Relaxed);
     is_paused.store(false, Ordering::Relaxed);
+    passed.store(0, Ordering::Relaxed);
     // After what a sample takes from it.
     left.store(if is_limited { QUOTA } else { i32::MAX }, Ordering::Release);
 }
@@ -304,7 +300,14 @@ impl Bucket {
     /// Gives functions of the queue a quota again, as far as there is credit; returns the list of them.
     fn give_all_due(&mut self, now: u64) -> *mut Function {
         if IS_NEW.swap(false, Ordering::Acquire) {
-            // A new recording: all that wait for the former one have their turn.
+            // A new recording: all that wait for the former one have their turn, and those that were not limited are.
+            let budget = BUDGET.load(Ordering::Relaxed);
+            for left in sampled().flatten().map(|function| &function.quota.left) {
+                // So many are left that nobody takes the last one meanwhile.
+                if budget != 0 && left.load(Ordering::Relaxed) > QUOTA {
+                    left.store(QUOTA, Ordering::Relaxed);
+                }
+            }
             (self.began, self.cpu, self.credit) = (now, cpu_time(), 0);
             (self.took, self.timed) = (took(), TIMED.load(Ordering::Relaxed));
             self.switched = SWITCHED.load(Ordering::Relaxed);

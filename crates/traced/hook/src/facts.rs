@@ -36,8 +36,8 @@ pub(crate) fn given(function: &Function) {
 
 /// A function has none: the process has run for `cpu` nanoseconds, of which samples took `all_took`.
 pub(crate) fn paused(function: &Function, cpu: u64, all_took: u64) {
-    let Quota { left, round, took, ran, .. } = &function.quota;
-    let passed = left.load(Ordering::Relaxed).min(0).unsigned_abs();
+    let Quota { passed, round, took, ran, .. } = &function.quota;
+    let passed = passed.load(Ordering::Relaxed);
     let ran = cpu.saturating_sub(ran.load(Ordering::Relaxed));
     let took = all_took.saturating_sub(took.load(Ordering::Relaxed));
     let round = round.load(Ordering::Relaxed);

@@ -210,7 +210,7 @@ global_asm!(
     "mov rax, [rax - {call} - {record_at}]",
     "cmp dword ptr [rax + {left}], 0",
     "jg 3b",
-    "lock dec dword ptr [rax + {left}]",
+    "lock inc dword ptr [rax + {passed}]",
     "jmp 4b",
     ".size mote_function_entry_sampled, . - mote_function_entry_sampled",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
@@ -284,6 +284,7 @@ global_asm!(
     record_at = const RECORD_AT,
     call = const CALL,
     left = const offset_of!(Function, quota.left),
+    passed = const offset_of!(Function, quota.passed),
     begin = sym calls::begin,
     record = sym calls::record,
     end = sym calls::end,
