@@ -38,7 +38,7 @@ impl PerfRing {
         Ok(PerfRing { event, memory })
     }
 
-    /// The event.
+    /// The event whose records are read here first; others may be sent here, too.
     pub fn event(&self) -> &Fd {
         &self.event
     }

@@ -437,7 +437,7 @@ impl<'p> Plan<'p> {
         (address - begin < len).then_some(Memory { address: begin, len, code, code_len })
     }
 
-    /// The probes.
+    /// The probes of a plan, in its order; words that are none are left out.
     pub fn probes(&self) -> impl Iterator<Item = Probe> + use<'p> {
         self.probes.chunks_exact(PROBE_BYTES).filter_map(words).map(Probe::from_words)
     }

@@ -41,7 +41,7 @@ pub struct Progress {
 /// A finished recording.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Where it is.
+    /// The directory of the recording.
     pub directory: PathBuf,
     /// What it came to.
     pub summary: Summary,

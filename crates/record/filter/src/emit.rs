@@ -89,7 +89,7 @@ impl Code<'_> {
         let plan = self.plan;
         let only_records =
             plan.rules.iter().all(|rule| rule.actions.iter().all(|a| matches!(a, Action::Record)));
-        let is_first = only_records && plan.thread.is_empty() && plan.aside_by.is_empty();
+        let is_first = only_records && plan.thread.is_empty() && plan.speculated_by.is_empty();
         let verdict = match (plan.records(), is_first) {
             (false, _) => Verdict::Drop,
             (true, true) => Verdict::FirstThatHolds,
@@ -117,7 +117,7 @@ impl Code<'_> {
 
     /// What `r0` is for an event that is recorded.
     fn recorded(&self) -> u64 {
-        if self.plan.aside { context::SPECULATE } else { context::RECORD }
+        if self.plan.speculates { context::SPECULATE } else { context::RECORD }
     }
 
     fn first_that_holds(&mut self) -> Result<(), Stop> {

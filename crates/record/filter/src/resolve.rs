@@ -66,8 +66,8 @@ pub(crate) fn plan(
         words,
         rules: Vec::new(),
         warnings: Vec::new(),
-        aside: rules.iter().any(Rule::speculates_by_thread),
-        aside_by: Vec::new(),
+        speculates: rules.iter().any(Rule::speculates_by_thread),
+        speculated_by: Vec::new(),
         thread: Vec::new(),
         counters: 0,
     };
@@ -76,7 +76,7 @@ pub(crate) fn plan(
         plan.rules.push(done.map_err(|problem| problem.of(rule.source()).for_event(&name))?);
     }
     if plan.records() {
-        plan.aside_by = resolver.speculated_by(rules, &mut plan.warnings);
+        plan.speculated_by = resolver.speculated_by(rules, &mut plan.warnings);
     }
     plan.warnings = plan.warnings.into_iter().map(|warning| warning.for_event(&name)).collect();
     plan.thread = resolver.thread;

@@ -36,9 +36,9 @@ pub(crate) struct Plan {
     pub(crate) rules: Vec<RulePlan>,
     pub(crate) warnings: Vec<Diagnostic>,
     /// Whether records may have to be kept aside by their thread: some rule of the session speculates so.
-    pub(crate) aside: bool,
+    pub(crate) speculates: bool,
     /// The keys by which the event's records may have to be kept aside; the first that has a speculation open counts.
-    pub(crate) aside_by: Vec<Speculated>,
+    pub(crate) speculated_by: Vec<Speculated>,
     /// What is kept for each thread.
     pub(crate) thread: Vec<Kept>,
     /// How many counters the program keeps.
@@ -392,8 +392,8 @@ impl Plan {
         let only_records =
             |rule: &RulePlan| rule.actions.iter().all(|action| matches!(action, Action::Record));
         let always = |rule: &RulePlan| !rule.actions.is_empty() && rule.condition == Cond::Constant(true);
-        !self.aside
-            && self.aside_by.is_empty()
+        !self.speculates
+            && self.speculated_by.is_empty()
             && self.thread.is_empty()
             && self.rules.iter().all(only_records)
             && self.rules.iter().any(always)

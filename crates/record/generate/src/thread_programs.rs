@@ -92,7 +92,7 @@ pub struct Watch {
 /// The tracepoint whose program frees entries.
 pub const FORGETS: &str = "sched_process_free";
 
-/// The programs.
+/// The programs that follow threads, each with its tracepoint: made, another program, ended, gone.
 ///
 /// # Errors
 /// [`Error::Event`].

@@ -7,7 +7,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 const PAGE_BYTES: u64 = mote_sys::mem::PAGE_BYTES as u64;
 
-/// Where it is.
+/// Where code of a file lies in a process.
 pub(crate) struct Code<'d> {
     /// What is to be added to the file's own addresses.
     pub(crate) bias: u64,

@@ -28,9 +28,9 @@ use std::path::Path;
 /// Of which processes the state is dumped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
+    /// All processes.
     All,
-    /// These.
+    /// The processes with these ids.
     Processes(Vec<u32>),
 }
 

@@ -105,7 +105,7 @@ pub struct Sampler {
     /// Records that came while others were read.
     later: Vec<Item>,
     /// Lost records that were told of.
-    told: u64,
+    lost_reported: u64,
 }
 
 impl std::fmt::Debug for Sampler {
@@ -167,7 +167,7 @@ impl Sampler {
             has_switches: settings.off_cpu,
             waits: Waits::default(),
             later: Vec::new(),
-            told: 0,
+            lost_reported: 0,
         };
         match &settings.targets {
             Targets::Started => {
@@ -381,11 +381,11 @@ impl Sampler {
             round.samples.extend(self.waits.all(clock_gettime(ClockId::Monotonic)));
         }
         round.news.tidy();
-        self.told += round.lost.iter().map(|(_, count)| count).sum::<u64>();
+        self.lost_reported += round.lost.iter().map(|(_, count)| count).sum::<u64>();
         // The kernel tells of them with the next record for which there is room: at the end there is none.
         if is_last && let Some(((cpu, _), _)) = self.rings.first() {
             let lost = self.events().filter_map(|event| perf::lost(event).ok()).sum::<u64>();
-            let more = lost.saturating_sub(self.told);
+            let more = lost.saturating_sub(self.lost_reported);
             round.lost.extend((self.how.counts_lost && more > 0).then_some((*cpu, more)));
         }
         round

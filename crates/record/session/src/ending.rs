@@ -15,11 +15,11 @@ pub struct End {
     /// It was asked for, and is not waited for any more.
     pub now: bool,
     /// It was told that it is over.
-    pub told: bool,
+    pub is_announced: bool,
     asked: bool,
     /// Since when the command has ended and only children are left, and whether that was told.
     left_since: Option<Instant>,
-    waiting_told: bool,
+    is_waiting_announced: bool,
     /// Rounds of the loop in which neither the command nor a process was left.
     rounds_alone: u32,
     /// Since when that is so.
@@ -33,8 +33,8 @@ impl End {
     pub fn in_company(&mut self, now: Instant) -> bool {
         (self.rounds_alone, self.alone_since, self.was_deserted) = (0, None, false);
         let since = *self.left_since.get_or_insert(now);
-        let tell = !self.waiting_told && now.saturating_duration_since(since) >= TELL_AFTER;
-        self.waiting_told |= tell;
+        let tell = !self.is_waiting_announced && now.saturating_duration_since(since) >= TELL_AFTER;
+        self.is_waiting_announced |= tell;
         tell
     }
 

@@ -23,7 +23,7 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
-    /// For a person.
+    /// `PATTERN: FILE`, to be shown.
     pub fn line(&self) -> String {
         format!("{}: {}", self.pattern_text, self.file)
     }

@@ -15,8 +15,8 @@ impl Session {
 
     /// A round of the event loop is over: so may be the recording.
     pub(crate) fn outlook(&mut self, outlook: &Outlook, now: Now) {
-        if !self.end.told && self.is_over(outlook, now) {
-            self.end.told = true;
+        if !self.end.is_announced && self.is_over(outlook, now) {
+            self.end.is_announced = true;
             self.act(Action::End);
         }
     }

@@ -124,7 +124,7 @@ impl Peer {
         self.pid
     }
 
-    /// Its user.
+    /// The user whose process it is, as the socket tells.
     pub fn uid(&self) -> u32 {
         self.uid
     }

@@ -30,7 +30,7 @@ impl RuleList {
         &self.entries
     }
 
-    /// The rules.
+    /// Rules that a person gave as expressions, in their order.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Rule(rule) => Some(rule),

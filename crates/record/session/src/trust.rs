@@ -122,7 +122,7 @@ mod tests {
             let all = [0, 1000, 1001, 65534].into_iter().filter(|uid| trust.obeys(*uid));
             assert_eq!(all.collect::<Vec<_>>(), obeyed);
         }
-        let door = Guard { trust: root, only: Some(1000) };
-        assert!(door.admit(who(7, 1000)).is_ok() && door.admit(who(7, 0)).is_err());
+        let guard = Guard { trust: root, only: Some(1000) };
+        assert!(guard.admit(who(7, 1000)).is_ok() && guard.admit(who(7, 0)).is_err());
     }
 }

@@ -25,7 +25,7 @@ impl<const BYTES: usize> Beginning<BYTES> {
         self.len == 0
     }
 
-    /// Its bytes.
+    /// The bytes of the text's beginning, without a NUL.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use mote_sync::{define_word, load_word, store_word};
 
 define_word!("mote_own_work", "8");
 
-/// Whether it does.
+/// Whether the calling thread does work of ours.
 ///
 /// # Signal safety
 /// Callable from a handler, as [`set_own_work`].

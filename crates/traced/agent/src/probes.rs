@@ -118,7 +118,7 @@ fn store(_: &mut Control) -> &mut Store {
 }
 
 impl Probes {
-    /// None.
+    /// An event without probes of the program's own.
     pub const fn new() -> Probes {
         Probes { first: AtomicPtr::new(core::ptr::null_mut()) }
     }

@@ -32,7 +32,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// None yet.
+    /// The quota of a function that has not been given one: no call is left.
     pub const fn new() -> Quota {
         Quota {
             left: AtomicI32::new(0),

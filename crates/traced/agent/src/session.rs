@@ -56,7 +56,7 @@ pub(crate) struct Session {
     former: Option<(Former, u64)>,
 }
 
-/// All of them.
+/// All sessions of the process, and what they have in common.
 pub(crate) struct Sessions {
     all: [Session; SESSIONS_MAX],
     common: Common,

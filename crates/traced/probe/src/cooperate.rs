@@ -51,7 +51,7 @@ impl Syscall {
         }
     }
 
-    /// Its number.
+    /// The system call's number on this processor.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -334,7 +334,7 @@ impl SharedMap {
         self.words.len()
     }
 
-    /// Never.
+    /// Whether there are no words: that is never so.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }

@@ -64,7 +64,7 @@ struct Waiting {
     parent: u32,
 }
 
-/// All of them.
+/// The states that were met at each instruction.
 pub(crate) struct Visited {
     kept: Table<Kept, STATES>,
     kept_count: usize,

@@ -69,7 +69,7 @@ pub(crate) struct DataStream {
     /// What the rings that were here before have reported of lost events.
     before: ReportedLoss,
     pub(crate) uncounted: Vec<Uncounted>,
-    damage_told: bool,
+    is_damage_reported: bool,
     failed: Option<Errno>,
     /// Records in the file, by event.
     written: Vec<u64>,
@@ -133,7 +133,7 @@ impl DataStream {
 
     /// Whether something was found that cannot be.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.damage_told
+        self.is_damage_reported
     }
 
     /// Why nothing can be written here any more.
@@ -195,7 +195,7 @@ impl DataStream {
         if walked.good < packet.len {
             let _ = self.sink.cut(packet.offset, walked.good);
             totals.damages += 1;
-            if !std::mem::replace(&mut self.damage_told, true) {
+            if !std::mem::replace(&mut self.is_damage_reported, true) {
                 totals.damaged.push(damage(&self.name(), packet.begin));
             }
         }
@@ -238,7 +238,7 @@ impl DataStreams {
             last_time: 0,
             before: ReportedLoss::default(),
             uncounted: Vec::new(),
-            damage_told: false,
+            is_damage_reported: false,
             failed: None,
             written: Vec::new(),
         })
@@ -246,7 +246,7 @@ impl DataStreams {
 
     /// Takes back the stream of a ring that is no more, of which this was reported in it.
     pub(crate) fn give_back(&mut self, mut stream: DataStream, reported: ReportedLoss) {
-        stream.damage_told = false;
+        stream.is_damage_reported = false;
         stream.before = sum(stream.before, reported);
         self.idle.push(stream);
     }

@@ -39,7 +39,7 @@ pub(crate) struct RingConsumer {
     /// The packet that is being written has all that was written before the counters were looked at.
     reaches_look: bool,
     buffer: Vec<u8>,
-    damage_told: bool,
+    is_damage_reported: bool,
     failed: Option<Errno>,
 }
 
@@ -55,7 +55,7 @@ impl RingConsumer {
             losses: RingLosses::new(start),
             reaches_look: false,
             buffer: Vec::new(),
-            damage_told: false,
+            is_damage_reported: false,
             failed: None,
         }
     }
@@ -309,13 +309,13 @@ impl RingConsumer {
 
     /// Whether something was found in the ring that cannot be.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.damage_told || self.stream.as_ref().is_some_and(DataStream::is_damaged)
+        self.is_damage_reported || self.stream.as_ref().is_some_and(DataStream::is_damaged)
     }
 
     fn report_damage(&mut self, totals: &mut Totals) {
         totals.damages += 1;
-        if !self.damage_told {
-            self.damage_told = true;
+        if !self.is_damage_reported {
+            self.is_damage_reported = true;
             totals.damaged.push(damage(&self.name(), self.last_time));
         }
     }

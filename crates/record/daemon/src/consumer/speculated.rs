@@ -32,7 +32,7 @@ struct Kept {
 pub(crate) struct Speculated {
     streams: Vec<Kept>,
     records: Vec<u8>,
-    damage_told: bool,
+    is_damage_reported: bool,
     failed: Option<String>,
 }
 
@@ -104,8 +104,8 @@ impl Speculated {
         totals.counts.resize(events.len(), 0);
         let mut counts = vec![0; events.len()];
         let walked = walk::walk(records, crate::consumer::totals::low(begin, now), events, &mut counts);
-        if walked.good < records.len() && !self.damage_told {
-            self.damage_told = true;
+        if walked.good < records.len() && !self.is_damage_reported {
+            self.is_damage_reported = true;
             totals.problems.push(
                 "a traced process overwrote records that it kept aside; some of them are missing".to_owned(),
             );

@@ -79,7 +79,7 @@ impl Server {
     pub(crate) fn polled(&self) -> impl Iterator<Item = libc::pollfd> {
         // A visitor for whom there is no room waits outside.
         let has_room = self.visitors.len() < VISITORS_MAX;
-        let door = if has_room { self.listener.as_raw_fd() } else { -1 };
+        let listener = if has_room { self.listener.as_raw_fd() } else { -1 };
         let visitors = self.visitors.iter().map(|visitor| {
             let events = match visitor.stage {
                 Stage::Asking { .. } => libc::POLLIN,
@@ -89,7 +89,7 @@ impl Server {
             };
             (visitor.stream.as_raw_fd(), events)
         });
-        std::iter::once((door, libc::POLLIN)).chain(visitors).map(|(fd, events)| libc::pollfd {
+        std::iter::once((listener, libc::POLLIN)).chain(visitors).map(|(fd, events)| libc::pollfd {
             fd,
             events,
             revents: 0,

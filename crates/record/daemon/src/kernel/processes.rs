@@ -17,7 +17,7 @@ pub(crate) struct Processes {
 #[derive(Debug)]
 struct Known {
     exe: String,
-    /// Whose it is.
+    /// The user whose process it is.
     owner: Option<u32>,
     maps: HashSet<(u64, String)>,
 }

@@ -50,12 +50,12 @@ impl Code<'_> {
     /// At the program's end: an event that is recorded goes to the first speculation that is open for one of its keys.
     pub(in crate::emit) fn look_up_speculation(&mut self, verdict: &Value) -> Result<(), Stop> {
         let plan = self.plan;
-        if plan.aside_by.is_empty() {
+        if plan.speculated_by.is_empty() {
             return Ok(());
         }
         let done = self.label();
         self.jump_if(verdict.eq(context::DROP), done);
-        for Speculated { key, link } in &plan.aside_by {
+        for Speculated { key, link } in &plan.speculated_by {
             let next = self.label();
             self.fail = next;
             let (how, parent) = match link {

@@ -24,7 +24,7 @@ impl fmt::Display for Plan {
             writeln!(f, "do")?;
             rule.actions.iter().try_for_each(|action| show.action(f, action))?;
         }
-        for Speculated { key, link } in &self.aside_by {
+        for Speculated { key, link } in &self.speculated_by {
             let link = match link {
                 Link::None => String::new(),
                 Link::Parent(word) => format!(", or that of {}, which it joins", show.word(*word)),
