@@ -11,6 +11,7 @@ mod paths;
 mod processor;
 mod promises;
 mod skips;
+mod subjects;
 
 use crate::plan::{self, Crate};
 use anyhow::{Context, bail};
@@ -63,6 +64,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     verbs_have_examples(root, &mut wrong)?;
     promises::check(root, &files, &mut wrong)?;
     glossary::check(root, &mut wrong)?;
+    subjects::check(root, &mut wrong);
     if wrong.is_empty() {
         return Ok(());
     }

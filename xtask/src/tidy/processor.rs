@@ -2,7 +2,7 @@
 //! add.
 
 /// What only makes sense on one processor, or is assembly.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 10] = [
     "asm!",
     "naked_asm!",
     "arch::x86_64",
@@ -11,6 +11,8 @@ const WORDS: [&str; 8] = [
     "is_x86_feature_detected",
     "is_aarch64_feature_detected",
     "x86_64-unknown",
+    "x86_64-linux",
+    "X86_64::",
 ];
 
 /// What stands for one processor without saying so: bytes of its instructions (NOPs, jumps, the breakpoint), features

@@ -1,9 +1,9 @@
 //! The frames that a file describes for unwinding (`.eh_frame`): stripped files have them, too.
 
+use crate::arch::{ENTRY_OFFSET, RETURN_ADDRESS, STACK_POINTER};
 use crate::image::Visit;
 use gimli::RegisterRule;
-use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection, X86_64};
-
+use gimli::{BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, UnwindContext, UnwindSection};
 use object::{Object, ObjectSection, ReadRef};
 use std::path::Path;
 use std::time::SystemTime;
@@ -35,9 +35,9 @@ pub fn read(bytes: &[u8], address: u64) -> Vec<Frame> {
         let mut rows = fde.rows(&section, &bases, &mut context);
         let first = rows.as_mut().ok().and_then(|rows| rows.next_row().ok().flatten());
         let is_entry = first.is_none_or(|row| {
-            let has_address = !matches!(row.register(X86_64::RA), Some(RegisterRule::Undefined));
-            let cfa = row.cfa();
-            has_address && matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 })
+            let has_address = !matches!(row.register(RETURN_ADDRESS), Some(RegisterRule::Undefined));
+            let at_entry = CfaRule::RegisterAndOffset { register: STACK_POINTER, offset: ENTRY_OFFSET };
+            has_address && *row.cfa() == at_entry
         });
         frames.push(Frame { address: fde.initial_address(), len: fde.len(), is_entry });
     }

@@ -15,6 +15,7 @@
 //! Split DWARF (`.dwo` files) is not followed: functions have their names then, but no lines.
 #![forbid(unsafe_code)]
 
+mod arch;
 pub mod collect;
 mod debug;
 mod demangle;

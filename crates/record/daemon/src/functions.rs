@@ -15,13 +15,7 @@ use std::sync::Arc;
 /// Where the library is, if not beside us.
 const LIBRARY: &str = "MOTE_LIBRARY";
 /// Its places beside the program `mote`: in a build, and where it is installed.
-const BESIDE: [&str; 5] = [
-    "libmote.so",
-    "../library/libmote.so",
-    "../lib/libmote.so",
-    "../lib/x86_64-linux-gnu/libmote.so",
-    "../lib64/libmote.so",
-];
+const BESIDE: [&str; 4] = ["libmote.so", "../library/libmote.so", "../lib/libmote.so", "../lib64/libmote.so"];
 
 /// The functions that are to have probes, in each process that is recorded.
 #[derive(Debug)]
@@ -208,7 +202,9 @@ fn library() -> Result<Vec<u8>, Error> {
     let own = std::env::current_exe().unwrap_or_default();
     let folder = own.parent().unwrap_or(Path::new("."));
     let named = std::env::var_os(LIBRARY).map(PathBuf::from);
-    let beside = BESIDE.iter().map(|place| folder.join(place));
+    // Debian's place for libraries of a processor.
+    let of_processor = format!("../lib/{}-linux-gnu/libmote.so", std::env::consts::ARCH);
+    let beside = BESIDE.iter().copied().chain([of_processor.as_str()]).map(|place| folder.join(place));
     let tried: Vec<PathBuf> = named.into_iter().chain(beside).collect();
     let read = |path: &PathBuf| std::fs::read(path).ok().filter(|bytes| bytes.starts_with(b"\x7fELF"));
     tried.iter().find_map(read).ok_or_else(|| {
