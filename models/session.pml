@@ -42,7 +42,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest bc5726d3da020bbe
+ * @digest 9e75190871e043db
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

@@ -190,7 +190,7 @@ fn announce_range(
 ) -> Result<()> {
     // Functions that no session wants are patched when all are asked for: none of them occurs before. Other sites may
     // be on for another session, or test a byte that is on at once.
-    let is_quiet = range.is_functions() && !range.sites().any(|site| site.event().is_on());
+    let is_quiet = range.is_quiet();
     let mut rest = range.sites().peekable();
     while rest.peek().is_some() {
         let asked = rest.clone();

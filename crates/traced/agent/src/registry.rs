@@ -110,7 +110,8 @@ impl Site {
         }
     }
 
-    /// Whether it is to be on.
+    /// Whether it is to be on. Out of line: every program carries this code, and has several lists of sites.
+    #[inline(never)]
     pub(crate) fn is_wanted(&self) -> bool {
         let is_paused = match self {
             Site::Carried(_) => false,
@@ -166,9 +167,9 @@ fn edit(site: &SiteAddresses, on: bool) -> Option<Edit> {
 }
 
 impl Range {
-    /// Whether they are functions of the program.
-    pub(crate) fn is_functions(self) -> bool {
-        matches!(self, Range::Functions(_))
+    /// Whether they are functions of the program that no session wants.
+    pub(crate) fn is_quiet(self) -> bool {
+        matches!(self, Range::Functions(functions) if functions.iter().all(|one| !one.event.is_on()))
     }
 
     /// The sites of events.
