@@ -75,6 +75,18 @@ impl Place {
         };
     }
 
+    /// Writes there what was asked for, all of it.
+    ///
+    /// # Errors
+    /// As [`print`], where that is standard output.
+    pub(crate) fn print(self, text: &str) -> anyhow::Result<()> {
+        match self {
+            Place::Output => print(text)?,
+            Place::Error => self.show(text),
+        }
+        Ok(())
+    }
+
     /// Columns of its lines, at least [`COLUMNS_MIN`]; `None` when neither a terminal says it nor the variable
     /// `COLUMNS`: it is a file, or another program's input, which any width suits.
     pub(crate) fn width(self) -> Option<usize> {

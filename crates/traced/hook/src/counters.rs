@@ -15,7 +15,7 @@
 //! fork.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use mote_layout::functions::{COUNTERS_MAX, Counter};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, PAGE_BYTES};
@@ -138,7 +138,7 @@ pub(crate) fn add_overhead(state: &AtomicPtr<Thread>, nanoseconds: u64) {
 /// The state of a thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    thread: AtomicU32,
+    thread: u32,
     process: i32,
     /// Changes whenever its events are opened.
     begun: u32,
@@ -163,7 +163,7 @@ pub(crate) fn read(state: &AtomicPtr<Thread>) -> Reading {
     let (Some(set), Some(thread)) = (Set::newest(), thread_of(state)) else { return Reading::default() };
     let tid = process::tid() as u32;
     let is_its = thread.set.is_some_and(|known| core::ptr::eq(known, set));
-    if !is_its || thread.thread.load(Ordering::Relaxed) != tid {
+    if !is_its || thread.thread != tid {
         thread.begin(set, tid);
     }
     let mut reading = Reading {
@@ -195,7 +195,7 @@ fn thread_of(state: &AtomicPtr<Thread>) -> Option<&'static mut Thread> {
 impl Thread {
     const fn new() -> Thread {
         Thread {
-            thread: AtomicU32::new(0),
+            thread: 0,
             process: 0,
             begun: 0,
             set: None,
@@ -215,7 +215,7 @@ impl Thread {
         self.begun = self.begun.wrapping_add(1);
         self.set = Some(set);
         self.process = process::pid();
-        self.thread.store(tid, Ordering::Relaxed);
+        self.thread = tid;
         let events = || set.counters.iter().flatten().filter(|counter| counter.kind != Counter::OWN);
         self.events = events().count();
         self.failed = self.events > 0 && self.open(&mut events()).is_err();

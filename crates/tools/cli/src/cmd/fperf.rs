@@ -1,7 +1,7 @@
 //! `mote fperf`: what calls of functions cost.
 
 use crate::cmd;
-use crate::out::{self, Place};
+use crate::out::Place;
 use crate::own_recording::{self, RecordArgs};
 use crate::rules;
 use mote_analysis::{CostSums, Costs, run as feed};
@@ -165,10 +165,7 @@ fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
         }
         (Format::Table, _) => CostTable { costs: &costs, rows: args.rows, is_own: args.own }.text(width),
     };
-    match place {
-        Place::Output => out::print(&page)?,
-        Place::Error => place.show(&page),
-    }
+    place.print(&page)?;
     if trace.lost_unknown() || trace.lost() > 0 {
         say!("samples or events were lost while recording; `mote report` says why");
     }

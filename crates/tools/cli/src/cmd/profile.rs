@@ -1,7 +1,7 @@
 //! `mote profile`: where time goes, by samples.
 
 use crate::cmd;
-use crate::out::{self, Place};
+use crate::out::Place;
 use crate::own_recording::{self, RecordArgs};
 use crate::units;
 use mote_analysis::run as feed;
@@ -179,10 +179,7 @@ fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
         Format::Table if args.graph => hotspots.tree(depth, width),
         Format::Table => hotspots.table(args.rows, width),
     };
-    match place {
-        Place::Output => out::print(&page)?,
-        Place::Error => place.show(&page),
-    }
+    place.print(&page)?;
     stacks.doubts().iter().for_each(|doubt| say!("{doubt}"));
     if trace.lost_unknown() || trace.lost() > 0 {
         say!("samples or events were lost while recording; `mote report` says why");

@@ -14,9 +14,10 @@ pub(crate) fn count() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// An instruction that reads the counter into `edx` and `eax`; 1 in the third word, or 0 when it has failed.
+/// An instruction that reads a counter into `edx` and `eax`, of the number in `ecx` where one is given; 1 in the third
+/// word, or 0 when it has failed.
 macro_rules! guarded {
-    ($instruction:literal $(, $clobber:tt)*) => {{
+    ($instruction:literal $(, $clobber:tt)* $(; $number:expr)?) => {{
         let (low, high, done): (u64, u64, u64);
         // SAFETY: reads a register of the processor; where that fails, the handler goes on behind it, with `done` as it
         // was.
@@ -31,6 +32,7 @@ macro_rules! guarded {
                 out("rax") low,
                 out("rdx") high,
                 $(out($clobber) _,)*
+                $(in("ecx") $number,)?
                 options(nostack, preserves_flags),
             );
         }
@@ -64,24 +66,7 @@ pub(crate) unsafe fn count_guarded_after_loads() -> Option<u64> {
 /// A counter of the processor's events (SDM vol. 2, RDPMC), if the calling thread may read it.
 #[inline(always)]
 pub(crate) fn count_event(number: u32) -> Option<u64> {
-    let (low, high, done): (u64, u64, u64);
-    // SAFETY: reads a register of the processor; where that fails, the handler goes on behind it, with `done` as it
-    // was.
-    unsafe {
-        asm!(
-            "2:",
-            "rdpmc",
-            "mov {done:e}, 1",
-            "3:",
-            exception!(mote_clocks, "2b" => "3b"),
-            done = inout(reg) 0u64 => done,
-            in("ecx") number,
-            out("rax") low,
-            out("rdx") high,
-            options(nostack, preserves_flags),
-        );
-    }
-    (done != 0).then_some(high << 32 | low)
+    guarded!("rdpmc"; number)
 }
 
 /// Waits for loads.

@@ -77,10 +77,7 @@ pub(super) fn sums(args: &Args, trace: &Trace, sums: CallSums, place: Place) -> 
             table.text(width.unwrap_or(COLUMNS)).trim_start_matches('\n').to_owned()
         }
     };
-    match place {
-        Place::Output => out::print(&page)?,
-        Place::Error => place.show(&page),
-    }
+    place.print(&page)?;
     Ok(found)
 }
 
