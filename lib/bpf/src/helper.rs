@@ -2,7 +2,7 @@
 //!
 //! Numbers below 1000 are the kernel's (`enum bpf_func_id` of `include/uapi/linux/bpf.h`, Linux 6.18) and mean what
 //! they mean there, so that a program that uses only those runs on either side. Those from 1000 to 1099 are this
-//! machine's; those from [`OWN`] on are for whoever runs programs.
+//! machine's; those from [`OWN`] on are for hosts that run programs.
 
 /// What a helper takes for one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +146,8 @@ pub const THIS_CPU_PTR: u32 = 154;
 pub const GET_CURRENT_TASK_BTF: u32 = 158;
 /// `get_attach_cookie(context)`: the number that the program was attached with here.
 pub const GET_ATTACH_COOKIE: u32 = 174;
+/// `task_pt_regs(task)`: the registers that a thread has in its program, as a typed pointer (Linux 5.15).
+pub const TASK_PT_REGS: u32 = 175;
 
 /// The first number of helpers that an environment may have of its own.
 pub const OWN: u32 = 1100;

@@ -1,6 +1,6 @@
 //! An instruction as it is meant; decoding and encoding.
 //!
-//! Whoever reads programs (verifier, interpreter, JIT, disassembler) reads them through [`decode`], so that they agree
+//! All that reads programs (verifier, interpreter, JIT, disassembler) reads them through [`decode`], so that all agree
 //! on what an instruction is.
 
 use crate::insn::Reg;

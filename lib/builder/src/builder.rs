@@ -119,6 +119,12 @@ impl Builder {
         self.registers.withheld = registers;
     }
 
+    /// Puts values into these registers only where no other is free, from here on, a bit for each: what instructions
+    /// that were written one by one have left there may be read again.
+    pub fn avoid(&mut self, registers: u16) {
+        self.registers.avoided = registers;
+    }
+
     /// Whether a value that was not dropped yet is in this register here.
     pub fn is_held(&self, reg: Reg) -> bool {
         !self.registers.is_free(reg)

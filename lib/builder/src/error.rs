@@ -22,14 +22,14 @@ pub enum BuildError {
     Offset,
     /// A value is read, or changed, that is not in its register any more: a call or another value has it.
     Lost {
-        /// Where it was.
+        /// The register that had the value.
         reg: Reg,
         /// Where it is read, in the source.
         at: &'static Location<'static>,
     },
     /// A value is read that was not set, on one way at least.
     Unset {
-        /// Where it is to be.
+        /// The register that is to have the value.
         reg: Reg,
         /// Where it is read, in the source.
         at: &'static Location<'static>,
@@ -43,7 +43,7 @@ pub enum BuildError {
     },
     /// A certain register is asked for that another value has.
     Taken {
-        /// Which.
+        /// The register.
         reg: Reg,
         /// Where it is asked for, in the source.
         at: &'static Location<'static>,

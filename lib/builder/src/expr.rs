@@ -318,9 +318,12 @@ impl Expr {
     fn narrow(self) -> Expr {
         match self.0 {
             // The low bits of these depend on low bits only.
-            Node::Binary(_, op @ (AluOp::Add | AluOp::Sub | AluOp::Mul), left, right) => {
-                Expr(Node::Binary(Width::W32, op, left, right))
-            }
+            Node::Binary(
+                _,
+                op @ (AluOp::Add | AluOp::Sub | AluOp::Mul | AluOp::And | AluOp::Or | AluOp::Xor),
+                left,
+                right,
+            ) => Expr(Node::Binary(Width::W32, op, left, right)),
             node => Expr(Node::Extended { value: Box::new(Expr(node)), bits: 32, signed: false }),
         }
     }

@@ -90,6 +90,8 @@ pub(crate) struct Registers {
     live: Live,
     /// Registers that are not given out, a bit for each.
     pub(crate) withheld: u16,
+    /// Registers that are given out last, a bit for each.
+    pub(crate) avoided: u16,
     /// Where the caller is, in its source.
     pub(crate) at: &'static Location<'static>,
 }
@@ -98,7 +100,7 @@ impl Default for Registers {
     fn default() -> Registers {
         // Number 0 is no value.
         let live = Rc::new(RefCell::new(vec![false]));
-        Registers { here: Some(Known::default()), live, withheld: 0, at: Location::caller() }
+        Registers { here: Some(Known::default()), live, withheld: 0, avoided: 0, at: Location::caller() }
     }
 }
 
@@ -126,12 +128,17 @@ impl Registers {
     /// A new value in a free register: one that survives calls, or one that does not. One that is set later has the
     /// last one, which is the least likely to be asked for until then.
     pub(crate) fn take(&mut self, saved: bool, later: bool) -> Result<Value, BuildError> {
-        let free = |reg: &&Reg| self.withheld >> reg.index() & 1 == 0 && self.is_free(**reg);
-        let free = match (saved, later) {
-            (true, _) => SAVED.iter().find(free),
-            (false, false) => SCRATCH.iter().find(free),
-            (false, true) => SCRATCH.iter().rfind(|reg| **reg != Reg::R0 && free(reg)),
+        let (withheld, avoided) = (self.withheld, self.avoided);
+        let has = |bits: u16, reg: Reg| bits >> reg.index() & 1 == 1;
+        let find = |other_than: u16| {
+            let free = |reg: &&Reg| !has(other_than, **reg) && self.is_free(**reg);
+            match (saved, later) {
+                (true, _) => SAVED.iter().find(free),
+                (false, false) => SCRATCH.iter().find(free),
+                (false, true) => SCRATCH.iter().rfind(|reg| **reg != Reg::R0 && free(reg)),
+            }
         };
+        let free = find(withheld | avoided).or_else(|| find(withheld));
         let free = free.copied();
         free.map(|reg| self.own(reg)).ok_or(BuildError::NoRegister { saved, at: self.at })
     }

@@ -32,8 +32,8 @@ fn run(request: &Request) -> Result<String, String> {
         }
     };
     let input = plugin::input(&program, &request.memory, request.elf)?;
-    // SAFETY: whoever starts this binary without --verify asks for just that, and says so with the program; it has no
-    // more rights than they have.
+    // SAFETY: the user who starts this binary without --verify asks for just that, and says so with the program; it has
+    // no more rights than they have.
     #[allow(unsafe_code)]
     unsafe {
         plugin::run(&input, request)

@@ -12,7 +12,7 @@ pub enum Error {
     /// The jump or call of this slot leads out of its function, or into the middle of an instruction.
     Target(u32),
     /// The instruction of this slot is the last of a function and goes on.
-    Flow(u32),
+    RunsOut(u32),
     /// The functions are not in order, too many, or begin in the middle of an instruction.
     Functions,
     /// The instruction of this slot calls a helper that is not there.
@@ -32,7 +32,7 @@ impl fmt::Display for Error {
         match self {
             Error::Insn(slot, why) => write!(f, "instruction {slot}: {why}"),
             Error::Target(slot) => write!(f, "instruction {slot} leads to no instruction of its function"),
-            Error::Flow(slot) => write!(f, "instruction {slot} runs out of its function"),
+            Error::RunsOut(slot) => write!(f, "instruction {slot} runs out of its function"),
             Error::Functions => write!(f, "the program has too many functions, or they are not in order"),
             Error::Helper(slot) => write!(f, "instruction {slot} calls an unknown helper"),
             Error::Map(slot) => write!(f, "instruction {slot} names an unknown map"),

@@ -215,7 +215,7 @@ impl<'a> Plan<'a> {
             }
             slot += op.slots();
             if slot >= end && !matches!(op, Op::Exit | Op::Jump { .. }) {
-                return Err(Error::Flow(here));
+                return Err(Error::RunsOut(here));
             }
         }
         Ok(())

@@ -48,7 +48,7 @@ impl Default for Head {
     }
 }
 
-/// Callbacks of flavour `F` that wait for a grace period. Whoever owns it runs them; programs with an
+/// Callbacks of flavour `F` that wait for a grace period. The thread that owns it runs them; programs with an
 /// allocator have `mote_reclaim::call`, which has a thread for that.
 #[derive(Debug)]
 pub struct Callbacks<F> {
@@ -78,6 +78,7 @@ impl<F: Flavor> Callbacks<F> {
     }
 
     /// Number of callbacks that have not run.
+    /// The number of callbacks that were added and have not been called; others may change it at the same time.
     pub fn pending(&self) -> usize {
         self.queue.pending()
     }
@@ -158,6 +159,7 @@ impl Default for Queue {
 }
 
 impl Queue {
+    /// A queue without callbacks.
     pub const fn new() -> Queue {
         Queue {
             first: AtomicPtr::new(null_mut()),

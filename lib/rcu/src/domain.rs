@@ -194,7 +194,7 @@ impl<P: Protocol> Domain<P> {
     }
 
     /// In the child of a fork, by the thread that lives on and whose slot is `own`: all other readers are gone, and so
-    /// is whoever held the lock.
+    /// is the thread that held the lock.
     #[cfg(not(loom))]
     pub(crate) fn after_fork(&self, own: Option<&Slot>) {
         self.registry.keep_only(own, mote_sys::process::pid(), mote_sys::process::tid());

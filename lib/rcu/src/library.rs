@@ -65,8 +65,8 @@ pub fn read() -> Guard<'static, Library> {
 
 /// A section of a thread that has read before; it ends when this is dropped, or when its thread dies.
 ///
-/// It holds nothing: a register that lives as long as the section would be saved and restored by whoever has to keep
-/// it, which costs more than finding the slot again.
+/// It holds nothing: a register that lives as long as the section would be saved and restored by functions that have to
+/// keep it, which costs more than finding the slot again.
 #[must_use = "the section ends when this is dropped"]
 #[derive(Debug)]
 pub struct Again {

@@ -12,7 +12,7 @@
 //!    has all sections of the owner behind it.
 //! B. A chunk is published with release and found with acquire.
 //! C. A fence lies between taking a slot and the first section there. So an updater that has fenced and finds no thread
-//!    registered but itself needs no fence of all: whoever comes later sees what it has done before.
+//!    registered but itself needs no fence of all: a thread that comes later sees what it has done before.
 //! # Progress
 //! Taking a slot is lock-free and looks at one word for 64 threads; giving it back is wait-free. A dead thread's slot
 //! is taken back by a thread that needs it, at one system call a slot: a thread that finds no free slot looks at one

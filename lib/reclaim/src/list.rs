@@ -280,7 +280,7 @@ impl<T: Send + Sync + 'static, F: Flavor> Updater<'_, T, F> {
         // SAFETY: in the list, so valid.
         let old = unsafe { node.as_ref() };
         let (before, behind) = (old.previous.load(Ordering::Relaxed), old.next.load(Ordering::Relaxed));
-        // Releases: whoever comes to a neighbour this way sees it whole.
+        // Releases: a thread that comes to a neighbour this way sees it whole.
         // SAFETY: neighbours in the list.
         unsafe { &(*before).next }.store(behind, Ordering::Release);
         // SAFETY: as above.

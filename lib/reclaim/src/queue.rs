@@ -51,7 +51,7 @@ pub enum Dequeued<T> {
     Value(T),
     /// There was none.
     Empty,
-    /// The oldest value is just being enqueued: whoever does it has to go on first.
+    /// The oldest value is just being enqueued: the thread that does it has to go on first.
     Gap,
 }
 

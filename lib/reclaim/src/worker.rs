@@ -349,7 +349,7 @@ impl Lane {
         let done = Arc::new(AtomicU32::new(0));
         let mark = done.clone();
         let (head, run) = boxed(move || {
-            // Whoever waits for us finds nothing pending of what was before.
+            // A thread that waits for us finds nothing pending of what was before.
             self.count();
             mark.store(1, Ordering::Release);
             process::futex_wake(&mark, 1);

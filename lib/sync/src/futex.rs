@@ -28,7 +28,7 @@ mod place {
     }
 }
 
-/// The kernel's promise (futex(2)): for those who wake, comparing the word and going to sleep are one step. Nothing
+/// The kernel's promise (futex(2)): for threads that wake, comparing the word and going to sleep are one step. Nothing
 /// else is promised: the word is loaded relaxed.
 #[cfg(any(loom, shuttle))]
 mod place {

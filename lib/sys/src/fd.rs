@@ -129,7 +129,7 @@ pub struct Identity {
     pub is_directory: bool,
     /// The user that owns it; that of nobody when that one has no number here.
     pub owner: u32,
-    /// Who may do what with it: the permission bits.
+    /// The permission bits.
     pub mode: u32,
     /// True when it is an object of the kernel that has no file (an "anonymous inode": maps of eBPF, epoll, eventfd).
     pub is_anonymous: bool,

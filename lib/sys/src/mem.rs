@@ -138,6 +138,15 @@ impl Mapping {
         Mapping::map(len, libc::MAP_SHARED, fd.raw(), offset as usize)
     }
 
+    /// The same, to be read only. What writes there ends the process: only functions of this crate that read are given
+    /// one.
+    ///
+    /// # Errors
+    /// As mmap(2).
+    pub(crate) fn shared_to_read(fd: &Fd, offset: u64, len: usize) -> Result<Mapping> {
+        Mapping::map_as(len, libc::PROT_READ, libc::MAP_SHARED, fd.raw(), offset as usize)
+    }
+
     /// Maps `len` bytes of fresh, zeroed, private memory.
     ///
     /// # Errors
@@ -147,10 +156,13 @@ impl Mapping {
     }
 
     fn map(len: usize, flags: i32, fd: i32, offset: usize) -> Result<Mapping> {
-        let prot = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        Mapping::map_as(len, libc::PROT_READ | libc::PROT_WRITE, flags, fd, offset)
+    }
+
+    fn map_as(len: usize, protection: i32, flags: i32, fd: i32, offset: usize) -> Result<Mapping> {
+        let arguments = [0, len, protection as usize, flags as usize, fd as isize as usize, offset];
         // SAFETY: a null hint without MAP_FIXED never replaces an existing mapping.
-        let base =
-            unsafe { syscall(libc::SYS_mmap, [0, len, prot, flags as usize, fd as isize as usize, offset]) }?;
+        let base = unsafe { syscall(libc::SYS_mmap, arguments) }?;
         let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
         Ok(Mapping { base, len })
     }
@@ -166,7 +178,7 @@ impl Mapping {
     /// `len` bytes at `at` are a mapping that was leaked, and no thread has references or slices there but of atomics,
     /// or counts on what is in it.
     pub unsafe fn replace(at: *mut u8, fd: &Fd, offset: u64, len: usize) -> Result<()> {
-        // SAFETY: the caller's promise: the range is a mapping of ours, of which nothing is lost that anyone counts on.
+        // SAFETY: the caller's promise: the range is a mapping of ours, of which nothing is lost that is counted on.
         unsafe { Mapping::map_over(at, libc::MAP_SHARED, fd.raw(), offset, len) }
     }
 

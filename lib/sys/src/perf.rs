@@ -142,6 +142,8 @@ const ENABLE: usize = 0x2400;
 const DISABLE: usize = 0x2401;
 const SET_OUTPUT: usize = 0x2405;
 const ID: usize = 0x8008_2407;
+/// `PERF_EVENT_IOC_SET_FILTER`
+const SET_FILTER: usize = 0x4008_2406;
 
 /// How threads are sampled. Records have, behind their header: process and thread, the time by `CLOCK_MONOTONIC`, the
 /// call chain; where the stack is copied the registers that unwinding needs, and the copy.
@@ -215,6 +217,37 @@ pub fn side_band(cpu: u32) -> Result<Fd> {
         ..Attribute::default()
     };
     open_at(&attribute, -1, cpu as isize)
+}
+
+/// Longest `struct perf_event_attr` that [`open_attribute`] takes: that of Linux 6.1 and later.
+pub const ATTRIBUTE_MAX: usize = 136;
+
+/// Opens the event of an attribute that is given as its bytes (`struct perf_event_attr`, with its size in it), of one
+/// thread or process (0: the calling thread, -1: all) on one CPU (-1: any).
+///
+/// # Errors
+/// As perf_event_open(2); `E2BIG` for more than [`ATTRIBUTE_MAX`] bytes.
+pub fn open_attribute(attribute: &[u8], thread: i32, cpu: i32) -> Result<Fd> {
+    let mut copy = [0u8; ATTRIBUTE_MAX];
+    let room = copy.get_mut(..attribute.len()).ok_or(crate::Errno(libc::E2BIG))?;
+    room.iter_mut().zip(attribute).for_each(|(to, from)| *to = *from);
+    let at = copy.as_mut_ptr() as usize;
+    let arguments = [at, thread as usize, cpu as usize, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
+    // SAFETY: the kernel reads the attribute, and what it may point to (a path or a name: it looks whether it can be
+    // read), and writes at most the size in it: to `copy`, which outlives the call.
+    let raw = unsafe { syscall(libc::SYS_perf_event_open, arguments) }?;
+    Ok(Fd::from_raw(raw as i32))
+}
+
+/// Sets the address filter of an event.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the event has none, or has not so many or such ranges; `EINVAL` for what is no filter; `ENOENT`
+/// where a file is not there.
+pub fn set_filter(event: &Fd, filter: &CStr) -> Result<()> {
+    let arguments = [event.raw() as usize, SET_FILTER, filter.as_ptr() as usize, 0, 0, 0];
+    // SAFETY: the kernel reads a text that ends with a NUL, and outlives the call.
+    unsafe { syscall(libc::SYS_ioctl, arguments) }.map(drop)
 }
 
 /// Where an event is counted.

@@ -37,6 +37,44 @@ const CAN_READ: u64 = 1 << 2;
 const HAS_TIME: u64 = 1 << 3;
 const HAS_SHORT_TIME: u64 = 1 << 5;
 
+/// `cap_user_time_zero`
+const HAS_TIME_ZERO: u64 = 1 << 4;
+
+/// How the time stamp counter becomes nanoseconds of perf's clock: `zero + (tsc * mult >> shift)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeScale {
+    /// See above.
+    pub shift: u16,
+    /// See above.
+    pub mult: u32,
+    /// See above.
+    pub zero: u64,
+}
+
+/// The clock of an event, where the kernel tells it.
+///
+/// # Safety
+/// `page` is where an event of perf_event_open(2) is mapped, or any other shared memory of this size.
+pub(crate) unsafe fn time_scale(page: *const CounterPage) -> Option<TimeScale> {
+    let lock: *const u32 = page.cast::<u8>().wrapping_add(offset_of!(CounterPage, lock)).cast();
+    // A thread that writes has written soon; one that never does is not waited for.
+    for _ in 0..1000 {
+        // SAFETY: the caller's promise; the kernel may change it meanwhile.
+        let before = unsafe { lock.read_volatile() };
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: as above.
+        let seen = unsafe { page.read_volatile() };
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: as above.
+        if unsafe { lock.read_volatile() } != before || before & 1 != 0 {
+            continue;
+        }
+        let scale = TimeScale { shift: seen.time_shift, mult: seen.time_mult, zero: seen.time_zero };
+        return Some(scale).filter(|_| seen.capabilities & HAS_TIME_ZERO != 0 && seen.time_mult != 0);
+    }
+    None
+}
+
 /// What an event has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {

@@ -13,6 +13,7 @@ const GETREGSET: usize = 0x4204;
 const SETREGSET: usize = 0x4205;
 const DETACH: usize = 17;
 const CONT: usize = 7;
+const SINGLESTEP: usize = 9;
 const GETSIGMASK: usize = 0x420a;
 const SETSIGMASK: usize = 0x420b;
 const SETOPTIONS: usize = 0x4200;
@@ -93,6 +94,15 @@ pub fn resume(tid: i32, signal: i32) -> Result<()> {
     unsafe { syscall(libc::SYS_ptrace, [CONT, tid as usize, 0, signal as usize, 0, 0]) }.map(drop)
 }
 
+/// As [`resume`], for one instruction: the thread stops with `SIGTRAP` behind it, or where a handler begins.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped.
+pub fn step(tid: i32, signal: i32) -> Result<()> {
+    // SAFETY: no memory.
+    unsafe { syscall(libc::SYS_ptrace, [SINGLESTEP, tid as usize, 0, signal as usize, 0, 0]) }.map(drop)
+}
+
 /// Asks a traced thread to stop; [`state`] tells when it has.
 ///
 /// # Errors
@@ -108,7 +118,7 @@ pub fn interrupt(tid: i32) -> Result<()> {
 /// # Errors
 /// `ECHILD` when we do not trace it.
 pub fn state(tid: i32) -> Result<State> {
-    wait((libc::P_PID, tid), libc::WNOWAIT).map(|(_, state)| state)
+    wait((libc::P_PID, tid), libc::WNOHANG | libc::WNOWAIT).map(|(_, state)| state)
 }
 
 /// A thread that the calling one traces, and that has stopped or ended, and how; 0 and [`State::Runs`] when there is
@@ -117,6 +127,14 @@ pub fn state(tid: i32) -> Result<State> {
 /// # Errors
 /// `ECHILD` when it traces none.
 pub fn any_state() -> Result<(i32, State)> {
+    wait((libc::P_ALL, 0), libc::WNOHANG | libc::WNOWAIT | libc::__WNOTHREAD)
+}
+
+/// As [`any_state`], and waits until there is one: never [`State::Runs`].
+///
+/// # Errors
+/// As [`any_state`]; `EINTR`.
+pub fn next_state() -> Result<(i32, State)> {
     wait((libc::P_ALL, 0), libc::WNOWAIT | libc::__WNOTHREAD)
 }
 
@@ -125,7 +143,7 @@ pub fn any_state() -> Result<(i32, State)> {
 /// # Errors
 /// As [`state`].
 pub fn take_signal(tid: i32) -> Result<()> {
-    wait((libc::P_PID, tid), 0).map(drop)
+    wait((libc::P_PID, tid), libc::WNOHANG).map(drop)
 }
 
 /// Has the kernel forget a traced thread that has ended, so that its own parent is told.
@@ -133,22 +151,22 @@ pub fn take_signal(tid: i32) -> Result<()> {
 /// # Errors
 /// As [`state`].
 pub fn let_rest(tid: i32) -> Result<()> {
-    wait((libc::P_PID, tid), 0).map(drop)
+    wait((libc::P_PID, tid), libc::WNOHANG).map(drop)
 }
 
 fn wait((whose, id): (libc::idtype_t, i32), more: i32) -> Result<(i32, State)> {
-    let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let flags = (libc::WSTOPPED | libc::WEXITED | libc::__WALL | libc::WNOHANG | more) as usize;
-    let arguments = [whose as usize, id as usize, told.as_mut_ptr() as usize, flags, 0, 0];
-    // SAFETY: the kernel writes one `siginfo_t` to `told`; no usage is asked for.
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = (libc::WSTOPPED | libc::WEXITED | libc::__WALL | more) as usize;
+    let arguments = [whose as usize, id as usize, info.as_mut_ptr() as usize, flags, 0, 0];
+    // SAFETY: the kernel writes one `siginfo_t` to `info`; no usage is asked for.
     unsafe { syscall(libc::SYS_waitid, arguments) }?;
     // SAFETY: all zero bytes are a valid one, which is what is left when the thread runs.
-    let told = unsafe { told.assume_init() };
+    let info = unsafe { info.assume_init() };
     // SAFETY: waitid(2) fills this part.
-    let tid = unsafe { told.si_pid() };
+    let tid = unsafe { info.si_pid() };
     // SAFETY: and this one.
-    let status = unsafe { told.si_status() };
-    Ok((tid, meaning(told.si_code, status)))
+    let status = unsafe { info.si_status() };
+    Ok((tid, meaning(info.si_code, status)))
 }
 
 /// What waitid(2) says of a seized thread.

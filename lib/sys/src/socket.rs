@@ -155,8 +155,8 @@ pub struct Received {
     pub len: usize,
     /// The message or what came beside it did not fit and was cut.
     pub truncated: bool,
-    /// Who has sent it, if [`pass_credentials`] was asked for: its *real* user and group at that time. Of a message
-    /// that was sent before that was asked for, process 0 of nobody.
+    /// The sender, if [`pass_credentials`] was asked for: its *real* user and group at that time. Of a message that was
+    /// sent before that was asked for, process 0 of the overflow user.
     pub sender: Option<Credentials>,
     /// The descriptors, in order, then `None`s. Those that are not taken are closed when this is dropped.
     pub fds: [Option<Fd>; FDS_MAX],
@@ -186,7 +186,7 @@ pub fn receive(socket: i32, into: &mut [u8], wait: Wait) -> Result<Received> {
 }
 
 /// Room for all that may come beside a message: descriptors, credentials, and the descriptor of the sender's process,
-/// which who made the socket can have asked for (`SO_PASSPIDFD`, Linux 6.5). What is longer the kernel cuts, and
+/// which the maker of the socket can have asked for (`SO_PASSPIDFD`, Linux 6.5). What is longer the kernel cuts, and
 /// closes.
 const ANCILLARY_BYTES: usize = 128;
 /// Header of each part: its length with this header, level, kind (cmsg(3)).
@@ -315,8 +315,8 @@ pub fn wait_readable(socket: i32, millis: i32) -> Result<bool> {
     Ok(ready > 0)
 }
 
-/// Who has connected or listened at the other end, by its *effective* user and group at that time; of a socketpair: who
-/// has made the pair, which says nothing about who holds the end now.
+/// The process that has connected or listened at the other end, by its *effective* user and group at that time; of a
+/// socketpair the one that has made the pair, which need not be the one that holds the end now.
 ///
 /// # Errors
 /// `ENOTSOCK`, `EBADF`.

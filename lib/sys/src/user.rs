@@ -1,7 +1,7 @@
-//! Users: who we are, and who is nobody.
+//! Users: who we are, and which user stands for those without a number.
 //!
 //! In a user namespace the kernel shows every user that has no number there as one and the same: the overflow user, by
-//! default 65534. Two that are shown so need not be the same, so this number equals nobody's, not even itself.
+//! default 65534. Two that are shown so need not be the same, so this number equals no user's, not even itself.
 
 use crate::fd;
 use crate::raw::syscall;

@@ -1,4 +1,4 @@
-//! Faults of programs among the signals of somebody else's process: its handlers, masks and small stacks.
+//! Faults of programs among the signals of another program: its handlers, masks and small stacks.
 
 mod common;
 

@@ -70,7 +70,7 @@ fn a_refusal_names_its_own_reason() {
     for (program, why, words) in [
         (vec![call(1), exit], Error::Target(0), "instruction 0 leads to no instruction of its function"),
         (vec![Insn::new(0x05, 0, 0, 1, 0), exit], Error::Target(0), "instruction 0 leads to no instruction"),
-        (vec![Insn::new(0xb7, 0, 0, 0, 0)], Error::Flow(0), "instruction 0 runs out of its function"),
+        (vec![Insn::new(0xb7, 0, 0, 0, 0)], Error::RunsOut(0), "instruction 0 runs out of its function"),
         (
             vec![exit, Insn::new(0x85, 0, 0, 0, 9999), exit],
             Error::Helper(1),

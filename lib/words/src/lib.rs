@@ -6,6 +6,7 @@
 //! | [`grouped`] | `1,234,567` |
 //! | [`size`] | `512 bytes`, `1.5 MiB` |
 //! | [`cut`], [`middle`], [`fitted`] | a name in so many columns: without its end, its middle, or what suits it |
+//! | [`bar`] | a bar of a histogram |
 //! | [`wrapped`] | sentences in lines of so many columns |
 #![forbid(unsafe_code)]
 
@@ -13,7 +14,7 @@ use std::fmt::Display;
 
 /// Fewest columns that tables are made for: what is narrower is taken to be as wide.
 pub const COLUMNS_MIN: usize = 60;
-/// Columns of a table where nobody knows how wide it may be: in a file, for another program.
+/// Columns of a table of which it is not known how wide it may be: in a file, for another program.
 pub const COLUMNS: usize = 100;
 
 /// What stands for what was left out.
@@ -46,6 +47,19 @@ pub fn grouped(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A bar of at most `room` columns, as long as `count` is of `max`; something that is there has at least half a column.
+pub fn bar(count: u64, max: u64, room: usize) -> String {
+    if count == 0 || max == 0 || room == 0 {
+        return String::new();
+    }
+    let halves = (u128::from(count) * room as u128 * 2).div_ceil(u128::from(max)) as usize;
+    let mut bar = "█".repeat(halves / 2);
+    if halves % 2 == 1 {
+        bar.push('▌');
+    }
+    bar
 }
 
 /// Bytes in a unit that suits them, cut off after one decimal: `512 bytes`, `1.5 MiB`, `16 GiB`.

@@ -214,8 +214,9 @@ fn null(pointer: &Value, is_null: bool) -> Way {
     }
     // What the traced program passed may be null whatever it says; and so may be what was moved by any number.
     let ours = !matches!(pointer.kind, Kind::Start | Kind::End | Kind::Bytes);
-    let near = pointer.number.as_constant().is_some_and(|offset| (-512..1 << 29).contains(&(offset as i64)));
-    if ours && near && is_null { Way::Impossible } else { Way::Silent }
+    let is_close =
+        pointer.number.as_constant().is_some_and(|offset| (-512..1 << 29).contains(&(offset as i64)));
+    if ours && is_close && is_null { Way::Impossible } else { Way::Silent }
 }
 
 /// `start FACT end`, of pointers into the same text.

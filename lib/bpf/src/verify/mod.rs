@@ -20,7 +20,8 @@
 //!
 //! # Unlike the kernel
 //! - Accesses need not be aligned (x86-64 and aarch64 do not mind); atomic ones must be.
-//! - Pointers are kept in registers and on the stack only, and no pointer becomes a number, whoever loads the program.
+//! - Pointers are kept in registers and on the stack only, and no pointer becomes a number, whichever user loads the
+//!   program.
 //! - What was not written is not read; the kernel lets root read it.
 //! - Offsets into values, memory and the stack may wrap round, as long as they end inside; the kernel bounds each.
 //! - Shifts by the width or more are taken modulo the width, and divisions by a constant 0 give 0, as RFC 9669 says;
@@ -75,7 +76,7 @@ use walk::Walk;
 
 /// A program that was verified, for the environment that it was verified in.
 ///
-/// Whoever holds one may rely on this: run in such an environment, the program ends after at most [`Verified::steps`]
+/// The owner of one may rely on this: run in such an environment, the program ends after at most [`Verified::steps`]
 /// instructions (each program of a chain of tail calls for itself), reads and writes only memory that it may, and calls
 /// helpers only with arguments of their signature. The exception are reads through `Start`, `End` and `Bytes` words:
 /// they stay within what the words say, but if the words lie they hit memory that cannot be read. No such read happens

@@ -89,7 +89,7 @@ impl Value {
         number: Scalar::ZEROS,
     };
 
-    /// A number.
+    /// The value of a register that holds a number of which so much is known.
     pub(crate) const fn number(number: Scalar) -> Value {
         Value { kind: Kind::Number, number, ..Value::NOTHING }
     }

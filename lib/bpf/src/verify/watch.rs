@@ -1,4 +1,4 @@
-//! What is shown to those who watch a verification: what is known at each point of each path.
+//! What is shown to an observer of a verification: what is known at each point of each path.
 
 use super::state::State;
 use super::value::Value;

@@ -237,3 +237,31 @@ fn functions_have_registers_and_a_frame_of_their_own() {
         ],
     );
 }
+
+#[test]
+fn registers_that_are_avoided_are_taken_last_and_withheld_ones_never() {
+    check(
+        |b| {
+            b.withhold(1 << 3);
+            b.avoid(1 << 1 | 1 << 2 | 1 << 4);
+            let values = [5, 6, 7, 8].map(|number| b.get(number));
+            drop(values);
+            b.exit_with(0);
+        },
+        &["r5 = 5", "r0 = 6", "r1 = 7", "r2 = 8", "r0 = 0", "exit"],
+    );
+}
+
+#[test]
+fn low_bits_of_what_depends_on_low_bits_are_worked_out_at_once() {
+    check(
+        |b| {
+            let value = b.pin(Reg::R1);
+            let differs = b.get((&value ^ -2).low());
+            let both = b.get((differs | &value).low());
+            let shifted = b.get((both >> 4).low());
+            b.exit_with(shifted);
+        },
+        &["r2 = r1", "w2 ^= -2", "w2 |= w1", "r2 >>= 4", "w2 = w2", "r0 = r2", "exit"],
+    );
+}

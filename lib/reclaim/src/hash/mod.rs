@@ -392,8 +392,8 @@ impl<K, V, F: Flavor, S> Drop for HashMap<K, V, F, S> {
             at = match at.target() {
                 Target::Item(node) => {
                     let item = node.cast::<Item<K, V>>();
-                    // SAFETY: an item from a box, which no thread uses any more. Whoever has removed one has unlinked
-                    // it, so none is freed twice.
+                    // SAFETY: an item from a box, which no thread uses any more. The thread that has removed one has
+                    // unlinked it, so none is freed twice.
                     unsafe { Box::from_raw(item.as_ptr()) }.next().kept()
                 }
                 // SAFETY: linked; tables are freed later.

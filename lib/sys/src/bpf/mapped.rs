@@ -66,7 +66,8 @@ impl Mapped {
 
     fn word64(&self, offset: usize) -> Option<&AtomicU64> {
         let fits = offset.is_multiple_of(8) && offset.checked_add(8)? <= self.memory.len();
-        // SAFETY: eight aligned bytes of the mapping, which lives as long as `self`; atomics may be changed by anyone.
+        // SAFETY: eight aligned bytes of the mapping, which lives as long as `self`; atomics may be changed by any
+        // thread.
         fits.then(|| unsafe { &*self.memory.base().cast_const().wrapping_add(offset).cast::<AtomicU64>() })
     }
 

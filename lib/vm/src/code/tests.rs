@@ -29,7 +29,7 @@ pub(crate) fn code(text: &str, helpers: &[Found]) -> Code {
     compile(&insns, helpers, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Runs it.
+/// Interprets a program with two arguments.
 pub(crate) fn run(code: &Code, r1: u64, r2: u64) -> Returned {
     // SAFETY: the tests' programs end, and read and write what the tests give them.
     unsafe { code.entry()(r1, r2, core::ptr::null(), 0) }

@@ -9,7 +9,7 @@ use mote_bpf::op::{AluOp, Cond, Operand, Width};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// What.
+    /// The operation.
     pub(crate) code: Code,
     /// Destination, or left side.
     pub(crate) dst: u8,

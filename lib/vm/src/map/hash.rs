@@ -17,7 +17,7 @@
 //! 1. A `Free` node is no thread's; the one that takes it off the free list (or past the mark of used ones) makes it
 //!    `Claimed` and its own.
 //! 2. Hash and key are written by the owner of a `Claimed` node, and never while it is `Live`.
-//! 3. The value of a `Live` node may be written by anyone, word by word.
+//! 3. The value of a `Live` node may be written by any thread, word by word.
 //! 4. A link in a chain changes by exchange only. The link of a `Deleted` node never changes until it is out of its
 //!    chain; the thread that took it out owns it, and frees it.
 //!
@@ -97,7 +97,7 @@ pub(crate) enum Find {
 pub(crate) enum Inserted {
     /// There is a new entry.
     New,
-    /// There was one.
+    /// The key has an entry already.
     Present(Found),
 }
 

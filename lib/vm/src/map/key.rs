@@ -21,13 +21,13 @@ impl<'a> Key<'a> {
         Key { words, hash: hash(words) }
     }
 
-    /// Its words.
+    /// The key's words of 64 bits.
     #[inline(always)]
     pub(crate) fn words(&self) -> &'a [u64] {
         self.words
     }
 
-    /// Its hash.
+    /// The hash of the words, by which the chain is chosen.
     #[inline(always)]
     pub(crate) fn hash(&self) -> u64 {
         self.hash

@@ -1,4 +1,4 @@
-//! The memory of a map, as words that anyone may change at any moment.
+//! The memory of a map, as words that any thread or process may change at any moment.
 //!
 //! All that maps do to their memory goes through [`Memory`]: the map's logic has no pointers, and a model checker can
 //! put its own atomics below it. [`Words`] is the real one: a range of bytes, of which no word outside is ever touched,

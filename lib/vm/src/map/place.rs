@@ -131,13 +131,13 @@ impl HashPlace {
         self.node(node) + 1
     }
 
-    /// Its key.
+    /// Where the key of a node lies.
     #[inline(always)]
     pub(crate) fn key(&self, node: usize) -> usize {
         self.node(node) + NODE_HEAD
     }
 
-    /// Its value.
+    /// Where the value of a node lies.
     #[inline(always)]
     pub(crate) fn value(&self, node: usize) -> usize {
         self.key(node) + self.key_words

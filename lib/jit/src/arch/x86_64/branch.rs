@@ -72,7 +72,7 @@ pub(super) fn jump_if(asm: &mut Asm<'_>, test: Test, around: &Around<'_>) -> Res
     jump_by(asm, &[0x70 | code], &[0x0f, 0x80 | code], around)
 }
 
-/// Jumps.
+/// Emits `jmp` to the target of a BPF jump that is always taken.
 pub(super) fn jump(asm: &mut Asm<'_>, around: &Around<'_>) -> Result<(), Error> {
     jump_by(asm, &[0xeb], &[0xe9], around)
 }

@@ -241,7 +241,7 @@ fn everything_decodes() {
 #[test]
 fn what_is_wrong_is_said() {
     let error = |text: &str| made(&assemble(text, None).unwrap()).unwrap_err();
-    assert_eq!(error("r0 = 1"), Error::Flow(0));
+    assert_eq!(error("r0 = 1"), Error::RunsOut(0));
     assert_eq!(error("r0 = 1\ncall 4\nexit"), Error::Helper(1));
     assert_eq!(error("r1 = map[1] ll\nr0 = r1\nexit"), Error::Map(0));
     assert_eq!(error("goto +5\nexit"), Error::Target(0));
