@@ -7,6 +7,7 @@
 pub mod encode;
 mod json;
 mod lower;
+pub mod plain;
 mod tsdl;
 
 use crate::model::TraceClass;

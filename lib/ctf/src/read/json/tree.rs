@@ -68,7 +68,7 @@ impl<'t> Node<'t> {
         if let Json::Object(object) = &self.value { Some(object) } else { None }
     }
 
-    /// A fault here.
+    /// Refuses the value at this place of the text.
     pub(super) fn fault<T>(&self, kind: MetadataFault) -> Parsed<T> {
         fault(self.at, kind)
     }
