@@ -199,8 +199,8 @@ pub const fn threshold_ns(word: u32) -> Option<u64> {
 }
 
 /// The first page of the memory that all processes of a session share with one another, with their filters, and with
-/// the kernel's programs: another array map with one element. Words with names follow: `SharedMap`s. Who has which
-/// words the recorder knows.
+/// the kernel's programs: another array map with one element. Words with names follow: `SharedMap`s. Which process or
+/// thread has which words the recorder knows.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct SharedHeader {

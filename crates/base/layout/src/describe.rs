@@ -27,7 +27,7 @@ pub const VERSION: &str = "mote1";
 /// What a program says of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
-    /// First half of the event's name: who defines it.
+    /// First half of the event's name: the library or program that defines it.
     pub provider: &'static str,
     /// Name, unique in the provider.
     pub name: &'static str,

@@ -4,7 +4,8 @@
 //! ```text
 //! header   magic, bytes of all, how many memories, functions, guards, values, bytes of texts,
 //!          nanoseconds of a tick of the time-stamp counter, in units of 2^-32,
-//!          whether its memory has been reserved, the budget, how many counters
+//!          whether its memory has been reserved, the budget, how many counters,
+//!          the number of its counts, their rows, bytes of a row
 //! memories by address: what is to be mapped, and where: code that the recorder has written
 //! functions
 //! guards   by address
@@ -35,6 +36,12 @@
 //! Of a function with [`What::Left`] only some calls are recorded, so that all of them together take no more than the
 //! budget: it has a quota, and its probe is taken away when that is spent, until there is one again (iProbe, section
 //! IV-B). [`What::Counter`] is what a counter counted during the call.
+//!
+//! # Counts
+//! Of a function whose first value is [`What::Entries`] calls are counted in place of being recorded: its event never
+//! occurs, and being on means that it is counted. [`What::Returns`] is the other value that it may have. The counts
+//! ([`Counts`]) are rows of 64-bit words: one row for each CPU, and before them one that threads without restartable
+//! sequences share. The functions have their words in the order of the plan: two each where returns are counted, too.
 
 /// The provider of functions' events.
 pub const PROVIDER: &str = "f";
@@ -48,10 +55,10 @@ pub fn function_of(event: &str) -> Option<&str> {
 }
 
 /// First word.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn3\0");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn4\0");
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 88;
-/// Byte of the header that is not 0 where the plan's memory has been reserved by who has put the plan there.
+pub const HEADER_BYTES: usize = 112;
+/// Byte of the header that is not 0 where the plan's memory has been reserved by the process that has put it there.
 pub const RESERVED_AT: usize = 64;
 /// Bytes of a [`Memory`].
 pub const MEMORY_BYTES: usize = 32;
@@ -170,6 +177,10 @@ pub enum What {
     Counted,
     /// What the plan's counter of the number `offset` counted during the call, in 8 bytes.
     Counter,
+    /// Of a function whose calls are counted: how many began, in 8 bytes.
+    Entries,
+    /// The same: how many ended, in 8 bytes.
+    Returns,
 }
 
 /// The call has returned.
@@ -230,7 +241,7 @@ impl Origin {
 }
 
 impl What {
-    const ALL: [What; 15] = [
+    const ALL: [What; 17] = [
         What::Unsigned,
         What::Signed,
         What::Float,
@@ -246,6 +257,8 @@ impl What {
         What::Overhead,
         What::Counted,
         What::Counter,
+        What::Entries,
+        What::Returns,
     ];
 }
 
@@ -257,6 +270,11 @@ impl Value {
     pub const END: Value =
         Value { what: What::End, from: Origin::Stack, is_behind: false, bytes: 1, offset: 0 };
 
+    /// How many calls began, of a function whose calls are counted.
+    pub const ENTRIES: Value = Value::of_sample(What::Entries, 8);
+    /// How many ended.
+    pub const RETURNS: Value = Value::of_sample(What::Returns, 8);
+
     /// A value of a call that is a sample: of a kind that needs no place.
     pub const fn of_sample(what: What, bytes: u8) -> Value {
         Value { what, from: Origin::Stack, is_behind: false, bytes, offset: 0 }
@@ -267,7 +285,7 @@ impl Value {
         Value { offset: number as i32, ..Value::of_sample(What::Counter, 8) }
     }
 
-    /// As it lies in a plan.
+    /// The bytes of the value in a plan, which [`Value::from_bytes`] reads.
     pub const fn to_bytes(self) -> [u8; VALUE_BYTES] {
         let [a, b, c, d] = self.offset.to_le_bytes();
         [self.what as u8, self.from.to_byte(), self.bytes, self.is_behind as u8, a, b, c, d]
@@ -281,7 +299,8 @@ impl Value {
             What::Unsigned | What::Signed => matches!(bytes, 1 | 2 | 4 | 8),
             What::Float => matches!(bytes, 4 | 8),
             What::Text | What::Characters | What::Count => true,
-            What::Duration | What::Since | What::Caller | What::Overhead | What::Counter => bytes == 8,
+            What::Duration | What::Since | What::Caller | What::Overhead => bytes == 8,
+            What::Counter | What::Entries | What::Returns => bytes == 8,
             What::Round | What::Left => bytes == 4,
             What::End | What::Counted => bytes == 1,
         };
@@ -328,21 +347,66 @@ impl Counter {
     /// Of [`Counter::OWN`]: voluntary and other switches to other threads.
     pub const CONTEXT_SWITCHES: u64 = 4;
 
-    /// As it lies in a plan.
+    /// The words of which it is made in a plan.
     pub const fn to_words(self) -> [u64; COUNTER_BYTES / 8] {
         [self.kind as u64, self.config]
     }
 }
 
+/// Where calls are counted: rows of words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// By which its session knows the plan; not 0.
+    pub number: u64,
+    /// One for all threads that have no restartable sequences, and one for each CPU.
+    pub rows: u64,
+    /// Bytes of a row: multiples of 128.
+    pub row_bytes: u64,
+}
+
+/// Bytes of a count.
+pub const COUNT_BYTES: usize = 8;
+/// Rows begin at multiples of it, in bytes: two lines of a cache, which some processors fetch together.
+const ROWS_APART: u64 = 128;
+/// Most bytes of all rows.
+const COUNTS_MAX: u64 = 1 << 30;
+
+impl Counts {
+    /// Rows for so many CPUs and words of each; `None` where that is more than 1 GiB.
+    pub fn new(number: u64, cpus: u32, words: usize) -> Option<Counts> {
+        let bytes = (words.max(1) as u64).checked_mul(COUNT_BYTES as u64)?;
+        let row_bytes = bytes.checked_next_multiple_of(ROWS_APART)?;
+        let counts = Counts { number, rows: u64::from(cpus) + 1, row_bytes };
+        counts.bytes().map(|_| counts)
+    }
+
+    /// Bytes of all rows; `None` where there are none, or too many.
+    pub fn bytes(&self) -> Option<usize> {
+        let bytes = self.rows.checked_mul(self.row_bytes)?;
+        let is_sound = self.number != 0 && self.rows > 1 && (1..=COUNTS_MAX).contains(&bytes);
+        usize::try_from(bytes).ok().filter(|_| is_sound && self.row_bytes.is_multiple_of(COUNT_BYTES as u64))
+    }
+
+    /// How many words a row has.
+    pub fn words(&self) -> usize {
+        self.row_bytes as usize / COUNT_BYTES
+    }
+
+    /// The words of which they are made in a plan.
+    pub const fn to_words(self) -> [u64; 3] {
+        [self.number, self.rows, self.row_bytes]
+    }
+}
+
 impl Memory {
-    /// As it lies in a plan.
+    /// The words of which it is made in a plan.
     pub const fn to_words(self) -> [u64; MEMORY_BYTES / 8] {
         [self.address, self.len, self.code, self.code_len]
     }
 }
 
 impl Probe {
-    /// As it lies in a plan.
+    /// The words of which it is made in a plan.
     pub const fn to_words(self) -> [u64; PROBE_BYTES / 8] {
         let [a, b, c, d, e] = self.old;
         let [v, w, x, y, z] = self.new;
@@ -373,7 +437,7 @@ impl Probe {
 }
 
 impl Guard {
-    /// As it lies in a plan.
+    /// The words of which it is made in a plan.
     pub const fn to_words(self) -> [u64; GUARD_BYTES / 8] {
         [self.address, self.copy]
     }
@@ -395,14 +459,22 @@ pub struct Plan<'p> {
     pub tick: u64,
     /// Whether its memory has been reserved for it: nothing else is there.
     pub is_reserved: bool,
+    /// Where calls are counted; `None` where they are not.
+    pub counts: Option<Counts>,
 }
 
 impl<'p> Plan<'p> {
     /// Takes a plan apart; `None` when these bytes are none.
     pub fn parse(bytes: &'p [u8]) -> Option<Plan<'p>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-        let [magic, all, memories, probes, guards, values, texts, tick, reserved, budget, counters]: [u64;
+        let [magic, all, memories, probes, guards, values, texts, tick, rest_of_header @ ..]: [u64;
             HEADER_BYTES / 8] = words(header)?;
+        let [reserved, budget, counters, number, rows, row_bytes] = rest_of_header;
+        let counts = Counts { number, rows, row_bytes };
+        let counts = match number {
+            0 => None,
+            _ => Some(counts.bytes().map(|_| counts)?),
+        };
         if magic != MAGIC || all != bytes.len() as u64 {
             return None;
         }
@@ -417,7 +489,19 @@ impl<'p> Plan<'p> {
             part(rest, counters, COUNTER_BYTES).filter(|_| counters <= COUNTERS_MAX as u64)?;
         let (texts, _) = part(rest, texts, 1)?;
         let is_reserved = reserved != 0;
-        Some(Plan { bytes, memories, probes, guards, values, counters, texts, budget, tick, is_reserved })
+        Some(Plan {
+            bytes,
+            memories,
+            probes,
+            guards,
+            values,
+            counters,
+            texts,
+            budget,
+            tick,
+            is_reserved,
+            counts,
+        })
     }
 
     /// What is to be mapped.
@@ -543,8 +627,18 @@ mod tests {
             }
         }
         assert_eq!(Value::from_bytes([0, 0, 3, 0, 0, 0, 0, 0]), None);
-        assert_eq!(Value::from_bytes([15, 0, 8, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Value::from_bytes([17, 0, 8, 0, 0, 0, 0, 0]), None);
         assert_eq!(Value::from_bytes([0, 80, 8, 0, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn counts_are_bounded() {
+        let counts = Counts::new(7, 2, 1000).expect("small");
+        assert_eq!((counts.bytes(), counts.words()), (Some(3 * 8064), 1008));
+        assert_eq!(Counts::new(7, 2, 0).and_then(|counts| counts.bytes()), Some(3 * 128));
+        assert_eq!(Counts::new(7, 8191, 1 << 20), None);
+        assert_eq!(Counts { number: 1, rows: u64::MAX, row_bytes: 4096 }.bytes(), None);
+        assert_eq!(Counts { number: 1, rows: 2, row_bytes: 12 }.bytes(), None);
     }
 
     #[test]

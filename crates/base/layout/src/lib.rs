@@ -26,14 +26,13 @@ pub mod errors;
 pub mod functions;
 pub mod join;
 pub mod level;
-pub mod loss;
 pub mod packet;
 pub mod parse;
 pub mod record;
 pub mod site;
+pub mod stack;
 pub mod syscalls;
 pub mod tracer;
 pub mod types;
 
 pub use level::Level;
-pub use loss::Cause;

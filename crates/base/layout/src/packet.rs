@@ -1,6 +1,6 @@
 //! The header of one packet of a data stream, which is also CTF's packet header and context.
 
-use crate::loss::{Cause, Lost};
+use mote_loss::{Cause, Lost};
 
 /// First word of every packet (CTF 1.8, section 5.1).
 pub const MAGIC: u32 = 0xc1fc_1fc1;

@@ -11,7 +11,7 @@ pub const DESCRIPTION_MAX: usize = 64 << 10;
 /// A checked description; parts of the text it was read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
-    /// First half of the event's name: who defines it.
+    /// First half of the event's name: the library or program that defines it.
     pub provider: &'a str,
     /// Second half of the event's name.
     pub name: &'a str,

@@ -17,8 +17,8 @@
 //!    is entered.
 //!
 //! # Gaps
-//! A writer that finds the ring full closes the sub-buffer `n` (swaps `pos` to its last byte), and leaves it as one who
-//! enters the next one does. Then it counts: it swaps the counter, which also holds a sub-buffer's number, for one more
+//! A writer that finds the ring full closes the sub-buffer `n` (swaps `pos` to its last byte), and leaves it as if it
+//! entered the next one. Then it counts: it swaps the counter, which also holds a sub-buffer's number, for one more
 //! and the number `n`. A writer that enters `n + 1` first swaps the number for `n + 1`, which ends the count, then
 //! notes the count in the slot of `n + 1`, then swaps `pos`. Each of the three may have been done by another writer
 //! that was stopped or killed; so a writer that finds the number of a later sub-buffer in the counter has to look at
@@ -38,8 +38,8 @@
 use crate::control::{Control, Count, Ring, Slot};
 use crate::writer::{Outcome, Payload, Record, Rings, Write, Writer};
 use crate::writes;
-use mote_layout::Cause;
 use mote_layout::record::{self, PREFIX_BYTES};
+use mote_loss::Cause;
 use mote_sync::atomic::{Ordering, fence};
 use mote_sys::mem;
 
@@ -139,7 +139,7 @@ fn may_enter(channel: &Rings, ring: Ring, at: u64) -> Result<(), Cause> {
     if !channel.overwrites() && is_full(channel, control, at) {
         return Err(Cause::RingFull);
     }
-    // Negation of equation 5.3: someone has not committed what he reserved there a whole lap ago.
+    // Negation of equation 5.3: a thread has not committed what it reserved there a whole lap ago.
     let before = (at >> (channel.ring_mask.trailing_ones())) << channel.sub_bits;
     let slot = slot_of(channel, ring, at);
     let base = slot.base.load(Ordering::Relaxed);
@@ -217,7 +217,7 @@ fn is_closed(channel: &Rings, pos: u64) -> bool {
 /// entered.
 fn count_full(control: &Control, number: u64) -> bool {
     let counter = control.full();
-    // Acquire (E): who sees that the count has ended also sees `consumed` as the one who has ended it.
+    // Acquire (E): a writer that sees the count ended also sees `consumed` as the one that has ended it.
     let mut now = Count(counter.load(Ordering::Acquire));
     while now.ahead_of(number) <= 0 {
         let more = Count::new(number, now.events() + 1);

@@ -35,7 +35,7 @@
 //!    least as the one did that has ended it (release, acquire): it does not find the ring full again. The note in the
 //!    slot happens before the `pos` that is in its sub-buffer.
 
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_sync::atomic::AtomicU64;
 
 /// Control words of one ring. Followed by its [`Slot`]s.

@@ -6,8 +6,10 @@
 
 use crate::arch;
 use crate::geometry::Clock;
+use crate::timing::{Moment, Timing};
 use crate::writer::{Outcome, Writer};
 use core::num::NonZeroU64;
+use core::sync::atomic::Ordering;
 use mote_sync::{rseq, thread};
 
 /// Bits of a tag; the rest of a word has the address of a writer.
@@ -35,6 +37,12 @@ pub struct Piece {
     pub value: u64,
     /// How many there are, at most 8.
     pub len: u64,
+}
+
+/// What can be written to a way, whatever its time.
+pub trait WriteTo {
+    /// Writes the record. False as with [`Direct::write_none`].
+    fn write_to<T: Timing>(&self, to: Direct, timing: T) -> bool;
 }
 
 /// Where small records go, with their tag: a writer whose records can be written without a further look at it.
@@ -86,6 +94,17 @@ impl Direct {
         (unsafe { &*writer }, self.word() as u16)
     }
 
+    /// How far the ring has come that a record would go to now.
+    #[inline(always)]
+    pub fn look(self) -> Moment {
+        let (writer, _) = self.parts();
+        let rings = writer.rings();
+        let ring = rings.ring(rseq::cpu_hint().unwrap_or(0));
+        // SAFETY: `ring-never-unmapped`.
+        let pos = unsafe { ring.control() }.pos.load(Ordering::Acquire);
+        Moment::new(ring.control, pos)
+    }
+
     /// Writes a record without fields. False when nothing was written: [`Direct::write_otherwise`] does it then, once
     /// the thread has an id.
     ///
@@ -95,9 +114,9 @@ impl Direct {
     /// # Cost
     /// Bench `event_cost`, case `none/rseq`.
     #[inline(always)]
-    pub fn write_none(self) -> bool {
+    pub fn write_none(self, timing: impl Timing) -> bool {
         // SAFETY: `direct-writer-lives`.
-        unsafe { arch::direct_none(self.word()) }
+        unsafe { arch::direct_none(self.word(), timing) }
     }
 
     /// Writes a record of the fields that are in `first` and `second`. False as with [`Direct::write_none`].
@@ -108,9 +127,9 @@ impl Direct {
     /// # Cost
     /// Bench `event_cost`, case `two_ints/rseq`.
     #[inline(always)]
-    pub fn write_two<S: Shape>(self, first: u64, second: u64) -> bool {
+    pub fn write_two<S: Shape>(self, timing: impl Timing, first: u64, second: u64) -> bool {
         // SAFETY: `direct-writer-lives`.
-        unsafe { arch::direct_two::<S>(self.word(), first, second) }
+        unsafe { arch::direct_two::<S, _>(self.word(), timing, first, second) }
     }
 
     /// Writes a record of one number of 8 bytes: for how long something has lasted that began at `began` on the
@@ -163,9 +182,9 @@ impl Direct {
     /// # Cost
     /// Bench `event_cost`, case `nine_strings/rseq`.
     #[inline(always)]
-    pub unsafe fn write_pieces<R: Row>(self, from: *const Piece) -> bool {
+    pub unsafe fn write_pieces<R: Row>(self, timing: impl Timing, from: *const Piece) -> bool {
         // SAFETY: `direct-writer-lives`, and the caller's promise.
-        unsafe { arch::direct_pieces::<R>(self.word(), from) }
+        unsafe { arch::direct_pieces::<R, _>(self.word(), timing, from) }
     }
 
     /// Writes a record by the general way.

@@ -10,7 +10,7 @@
 //! - [`atomic_writer`]: reserve and commit with compare-and-swap (Desnoyers 2009, chapter 5), for
 //!   threads that have no rseq registration.
 //!
-//! [`speculation`] holds records of which it is not known yet whether anybody wants them.
+//! [`speculation`] holds records of which it is not known yet whether they are wanted.
 //!
 //! [`Writer`] is what a traced process has of a channel; [`reader`] is the consumer's side, which
 //! trusts nothing that it finds in the shared memory.
@@ -49,6 +49,7 @@ pub mod rseq_writer;
 mod sequence;
 pub mod speculation;
 pub mod threads;
+pub mod timing;
 pub mod writer;
 mod writes;
 

@@ -11,7 +11,7 @@ use crate::reader::Reader;
 use crate::writer::{Rings, Writer};
 use cell::Cell;
 use core::mem::offset_of;
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_sync::atomic::AtomicU64;
 use std::boxed::Box;
 
@@ -57,11 +57,11 @@ mod cell {
             Cell(AtomicU32::new(0))
         }
         pub(super) fn write(&self) {
-            assert_eq!(self.0.fetch_add(WRITER, SeqCst), 0, "bytes are written that somebody uses");
+            assert_eq!(self.0.fetch_add(WRITER, SeqCst), 0, "bytes are written that another thread uses");
             self.0.fetch_sub(WRITER, SeqCst);
         }
         pub(super) fn read(&self) {
-            assert!(self.0.fetch_add(1, SeqCst) < WRITER, "bytes are read that somebody writes");
+            assert!(self.0.fetch_add(1, SeqCst) < WRITER, "bytes are read that another thread writes");
             self.0.fetch_sub(1, SeqCst);
         }
     }

@@ -12,8 +12,7 @@ use crate::threads::ThreadTable;
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::marker::PhantomData;
-use mote_layout::Cause;
-use mote_layout::loss::Lost;
+use mote_loss::{Cause, Lost};
 use mote_sync::atomic::{Ordering, fence};
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
@@ -255,7 +254,7 @@ impl Reader<'_> {
             return pos;
         }
         let start = pos & !(self.geometry().sub_bytes() - 1);
-        // It does not change while the sub-buffer is not read to its end. A writer who has only just closed it may not
+        // It does not change while the sub-buffer is not read to its end. A writer that has only just closed it may not
         // have noted it.
         let end = self.slot(pos >> self.geometry().sub_bits).end.load(Ordering::Relaxed);
         if (start..pos).contains(&end) { end } else { pos }

@@ -30,7 +30,7 @@ use crate::arch::{count_ring_full, switch, write_fragments, write_words};
 use crate::geometry::Clock;
 use crate::sequence::{DONE, LATE, Large, NO_CLOCK, NO_RING, NO_ROOM};
 use crate::writer::{Fragment, Outcome, Payload, Record, Write, Writer};
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_sys::tsc;
 
 /// Writes by restartable sequences; serves threads that the C library has registered.

@@ -3,7 +3,7 @@
 use crate::control::Control;
 use crate::writer::Fragment;
 use core::mem::offset_of;
-use mote_layout::Cause;
+use mote_loss::Cause;
 
 /// The sequence has committed.
 pub(crate) const DONE: u32 = 0;

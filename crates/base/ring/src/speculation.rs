@@ -1,4 +1,4 @@
-//! Records that are kept aside until it is known whether anybody wants them.
+//! Records that are kept aside until it is known whether they are wanted.
 //!
 //! A thread that speculates takes a slot of a pool in shared memory and appends its records there instead of to a ring.
 //! When it commits, the consumer takes them out; when it discards, the slot is free again. As DTrace's speculations,
@@ -291,7 +291,7 @@ impl<'m> Reader<'m> {
             let room = self.pool.room().min(records.len());
             let len = len.min(room as u64) as usize;
             let committed = Committed { tid, pid: head.pid.load(Ordering::Relaxed) };
-            // SAFETY: `len` is at most the slot's room and that of `records`; who writes here meanwhile is hostile, and
+            // SAFETY: `len` is at most the slot's room and that of `records`; a writer here meanwhile is hostile, and
             // damages its own bytes.
             unsafe { mem::copy_shared(records.as_mut_ptr(), self.pool.data(slot), len) };
             // Release (B).

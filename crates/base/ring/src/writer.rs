@@ -5,8 +5,8 @@ use crate::geometry::{BadGeometry, Clock, Geometry, Mode};
 use crate::threads::{ThreadName, ThreadTable};
 use crate::writes;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use mote_layout::Cause;
 use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
+use mote_loss::Cause;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
 use mote_sys::tsc;
@@ -99,7 +99,7 @@ pub trait Write {
 pub struct Writer {
     /// Where its rings are now ([`Writer::renew`], [`Writer::part_from_writes`]).
     rings: AtomicPtr<Rings>,
-    /// As in all of them.
+    /// The clock of its rings: all have the same.
     clock: u32,
 }
 

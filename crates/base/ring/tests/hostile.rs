@@ -267,7 +267,7 @@ fn a_writer_survives_words_that_change_under_its_hands() {
     });
 }
 
-/// The writer's own table of rings may lie between the channel and the guard behind it: who writes over it ends outside
+/// The writer's own table of rings may lie between the channel and the guard behind it: to write over it ends outside
 /// at the next record.
 fn guarded_writer(geometry: Geometry, map: impl Fn() -> Writer) -> Writer {
     guarded(geometry.total_bytes() as usize, PAGE, || {

@@ -6,7 +6,7 @@ mod child;
 mod common;
 
 use common::{Kind, Lab, kinds, small};
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_ring::atomic_writer::AtomicWriter;
 use mote_ring::rseq_writer::RseqWriter;
 use mote_ring::writer::{Payload, Write};

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Kind, Lab, Seen, bytes_of, kinds, read_all, records, small, stay};
-use mote_layout::Cause;
 use mote_layout::record::{FIELDS_MAX, PREFIX_BYTES};
+use mote_loss::Cause;
 use mote_ring::reader::{Channel, Chunk, Look};
 use mote_ring::writer::Payload;
 use mote_ring::{Clock, Geometry, Mode, Outcome, Record};

@@ -1,4 +1,4 @@
-//! The table of threads' names: many who leave theirs, one who takes them, and some who are killed.
+//! The table of threads' names: many that leave theirs, one that takes them, and some that are killed.
 
 #[path = "support/child.rs"]
 #[allow(dead_code, missing_docs, unreachable_pub)]

@@ -48,11 +48,11 @@ const KEEP: u32 = 1;
 pub enum Disposition {
     /// As `Ids` says: on without a filter, or off.
     Unsaid,
-    /// It is off.
+    /// The event is off.
     Off,
-    /// It is on, all of it.
+    /// The event is on, and none of its occurrences is left out.
     Unfiltered,
-    /// It is on, and the program of this place decides about each.
+    /// The event is on, and the program of this place decides about each occurrence.
     Filtered(u32),
 }
 

@@ -19,6 +19,8 @@
 //!                                           <-  Cooperate {slots} + area + shared memory   before the first Ids, or at any time after
 //! Share {words, name}                       ->            at any time after: words with a name
 //!                                           <-  Shared {at, words, slots} + shared memory [+ area]
+//! WantsCounts {number}                      ->            before functions are announced whose calls are counted
+//!                                           <-  Counts [+ memfd]
 //!                                           <-  Join {place} + mailbox       at any time after: another session wants the process, too
 //!                                           <-  Renew {geometry} + memfd [+ maps memfd]   at any time after: other rings from now on
 //! Renewed                                   ->            nothing goes to the former ones any more
@@ -27,12 +29,12 @@
 //! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. Not so a child of a process that
 //! has rings of its own ([`Whose::Own`]): it says `Hello {how: Apart}` and waits for its `Welcome`. A process that is
 //! in [`SESSIONS_MAX`] sessions already says `Hello` and `Declined`, and nothing more; so does one that does not
-//! believe who has answered. Each message says who has sent it (`SCM_CREDENTIALS`): both ends look at that
+//! believe the process that has answered. Each message says whose it is (`SCM_CREDENTIALS`): both ends look at that
 //! (`docs/security.md`).
 //!
 //! `Filters` comes before the `Ids` of the events that it is for, so that no event is ever on without its filter.
 //! [`bundle`] says what the second memfd holds, [`filter_counters`] what the first begins with. The maps' memfd is
-//! shared by those who share rings. So one that has mapped something of it is sent another with other rings (a child
+//! shared by those that share rings. So one that has mapped something of it is sent another with other rings (a child
 //! that has said `Apart` with its welcome, others with `Renew`), in which all lies where it lay.
 #![no_std]
 #![cfg_attr(
@@ -60,7 +62,7 @@ mod words;
 pub use words::{Reader, Writer};
 
 /// Version of this protocol and of the ring's layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further
 /// sessions behind semicolons.
@@ -181,7 +183,7 @@ pub enum Refusal {
 pub enum Reason {
     /// It is in [`SESSIONS_MAX`] others.
     Full = 0,
-    /// Who has answered is neither of its user nor root, as the process sees users.
+    /// The process that has answered is neither its user's nor root's, as the process sees users.
     Stranger = 1,
 }
 
@@ -253,6 +255,14 @@ pub enum Message<'a> {
         /// Threads that have a place in the area.
         slots: u32,
     },
+    /// The process wants memory for the counts of a plan of this number (`mote_layout::functions`).
+    WantsCounts {
+        /// Of the plan.
+        number: u64,
+    },
+    /// Answer to `WantsCounts`. The memory comes beside the message, all zeros; without it there is none to be had, or
+    /// the plan is not this session's.
+    Counts,
     /// The process wants words of the shared memory by their name.
     Share {
         /// How many.
@@ -327,6 +337,8 @@ const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
 const SHARE: u32 = 17;
 const SHARED: u32 = 18;
+const WANTS_COUNTS: u32 = 60;
+const COUNTS: u32 = 61;
 
 impl Message<'_> {
     /// Encodes into `buffer`, which must take [`MESSAGE_MAX`] bytes for the longest; returns the bytes
@@ -377,6 +389,11 @@ impl Message<'_> {
             Message::Failed(errno) => to.words(&[FAILED, *errno]),
             Message::GoesOn => to.words(&[GOES_ON]),
             Message::Cooperate { slots } => to.words(&[COOPERATE, *slots]),
+            Message::WantsCounts { number } => {
+                to.words(&[WANTS_COUNTS]);
+                to.long(*number);
+            }
+            Message::Counts => to.words(&[COUNTS]),
             Message::Share { words, each_thread, name } => {
                 to.words(&[SHARE, *words, u32::from(*each_thread)]);
                 to.bytes(name);
@@ -437,6 +454,8 @@ impl Message<'_> {
             }),
             FAILED => Message::Failed(from.word()?),
             GOES_ON => Message::GoesOn,
+            WANTS_COUNTS => Message::WantsCounts { number: from.long()? },
+            COUNTS => Message::Counts,
             COOPERATE => Message::Cooperate { slots: from.word()? },
             SHARE => Message::Share { words: from.word()?, each_thread: from.flag()?, name: from.rest() },
             SHARED => Message::Shared { at: from.word()?, words: from.word()?, slots: from.word()? },
@@ -559,6 +578,8 @@ mod tests {
         there_and_back(Message::Declined(Reason::Stranger));
         there_and_back(Message::Hello(Hello { how: How::Attach, pid: 7, parent: 1, comm: [b'y'; 16] }));
         there_and_back(Message::Cooperate { slots: 256 });
+        there_and_back(Message::WantsCounts { number: 7 << 32 | 9 });
+        there_and_back(Message::Counts);
         there_and_back(Message::Share { words: 4, each_thread: true, name: b"requests" });
         let mut share = [0; 32];
         let len = Message::Share { words: 4, each_thread: true, name: b"x" }

@@ -28,14 +28,15 @@
 //! are written by the thread that has put `TAKEN` into its word.
 //!
 //! # Ordering
-//! C. Bytes of records happen before they are counted (`SeqCst`); the consumer, or who frees the slot, loads the count.
+//! C. Bytes of records happen before they are counted (`SeqCst`); the consumer, or a thread that frees it, loads that.
 //! D. State and count are changed and looked at in one order (`SeqCst`): of a thread that discards and one that counts
 //!    its bytes, one sees what the other has done.
-//! E. Key and tag happen before the entry's word (release); who finds the word loads it with acquire, and once more
+//! E. Key and tag happen before the entry's word (release); what finds the word loads it with acquire, and once more
 //!    behind them.
 //! F. A record's time is taken between the load of the state and the compare-and-swap that reserves its bytes: no
-//!    record lies behind one with a later time.
-//! G. That a slot is taken happens before the time at which its speculation began (release): who loads that time with
+//!    record lies behind one with a later time. The counter is read when that load is done: a processor may read it
+//!    before, unless it is held up (`Rings::now_after_loads`).
+//! G. That a slot is taken happens before the time at which its speculation began (release): what loads that time with
 //!    acquire finds the slot taken.
 //!
 //! # Progress
@@ -242,7 +243,7 @@ impl Pool<'_> {
                 return Err(Refused::Full);
             }
             // F.
-            let now = channel.now().ok_or(Refused::NoClock)?;
+            let now = channel.rings().now_after_loads().ok_or(Refused::NoClock)?;
             let next = speculation.open(end);
             match head.state.compare_exchange(state, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => break now,
@@ -340,7 +341,7 @@ impl Pool<'_> {
             {
                 return false;
             }
-            // E, for who has read the old word: it is gone before key and tag change.
+            // E, for a thread that has read the old word: it is gone before key and tag change.
             fence(Ordering::Release);
             entry.value.store(key.value, Ordering::Relaxed);
             entry.tag.store(key.tag, Ordering::Relaxed);

@@ -4,8 +4,7 @@
 //! stores: a writer that is killed anywhere has begun at most one record more than it has ended.
 
 use super::record::STREAMS;
-use mote_layout::Cause;
-use mote_layout::loss::Lost;
+use mote_loss::{Cause, Lost};
 use mote_sys::mem::{Mapping, sealed_memfd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 

@@ -7,8 +7,8 @@
 
 use super::board::Told;
 use super::record::{self, Found, STREAMS};
-use mote_layout::loss::Lost;
 use mote_layout::record::TIME_BITS;
+use mote_loss::Lost;
 use mote_ring::Mode;
 
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;

@@ -4,7 +4,7 @@ use super::board::Board;
 use super::child;
 use super::emit::{self, Emitter, Site};
 use super::random::Random;
-use super::scenario::Case;
+use super::scenario::{Case, Kind};
 use mote_ring::{Geometry, Writer};
 use mote_sys::fd::Fd;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
@@ -32,13 +32,13 @@ pub fn direct(orders: Orders<'_>) {
         // SAFETY: lets the reader run when it wants to.
         unsafe { libc::nice(15) };
     }
-    let writer = Writer::map(orders.memfd, orders.geometry).expect("address space for the rings");
+    let writer = emit::map(orders.memfd, orders.geometry);
     let end = Instant::now() + orders.length;
     let mut children: Vec<(i32, Instant)> = Vec::new();
     while Instant::now() < end {
         while children.len() < scenario.processes {
             let seed = random.next();
-            let pid = child::start(|| live(orders, &writer, seed));
+            let pid = child::start(|| live(orders, writer, seed));
             let life = scenario.life_us.map_or(600_000_000, |most| random.below(most) + 1);
             children.push((pid, Instant::now() + Duration::from_micros(life)));
         }
@@ -85,19 +85,14 @@ static TIDS: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
 static OVER: AtomicBool = AtomicBool::new(false);
 
 /// The life of a process.
-fn live(orders: Orders<'_>, inherited: &Writer, seed: u64) {
+fn live(orders: Orders<'_>, inherited: &'static Writer, seed: u64) {
     die_with_parent();
     let scenario = orders.case.scenario;
     let mut random = Random::new(seed);
-    let mapped;
-    let writer = if random.once_in(2) {
-        inherited
-    } else {
-        mapped = Writer::map(orders.memfd, orders.geometry).expect("address space for the rings");
-        &mapped
-    };
+    let writer = if random.once_in(2) { inherited } else { emit::map(orders.memfd, orders.geometry) };
+    let beside = (orders.case.kind == Kind::Direct).then(|| emit::beside(orders.geometry.cpus));
     let sub_bytes = orders.geometry.sub_bytes() as usize;
-    let site = Site { writer, board: orders.board, kind: orders.case.kind, sub_bytes };
+    let site = Site { writer, beside, board: orders.board, kind: orders.case.kind, sub_bytes };
     let life =
         scenario.life_us.filter(|_| !scenario.killed).map(|most| Duration::from_micros(random.below(most)));
     emit::handle_signals();

@@ -102,8 +102,8 @@ impl<'a> Drain<'a> {
     }
 
     /// Lost records by cause, of all rings.
-    pub fn lost(&self) -> mote_layout::loss::Lost {
-        let mut sum = mote_layout::loss::Lost::default();
+    pub fn lost(&self) -> mote_loss::Lost {
+        let mut sum = mote_loss::Lost::default();
         for reader in &self.readers {
             for (sum, lost) in sum.iter_mut().zip(reader.lost()) {
                 *sum += lost;

@@ -5,7 +5,7 @@
 //! thread    stream << 18 | bits 0..18 of the sequence
 //! payload   up to 8 bytes of the sequence from bit 18 on, then bytes that follow from stream, sequence and length
 //! ```
-//! So a record of any length says who wrote it, as which of its records, and how long it is, and each further byte is a
+//! So a record of any length says its writer, its number among the writer's, and its length, and each further byte is a
 //! checksum of these.
 
 use mote_layout::record::{PREFIX_BYTES, split};

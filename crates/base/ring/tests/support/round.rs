@@ -53,7 +53,7 @@ pub fn run(case: Case, length: Duration, seed: u64) -> Tally {
     if end != 0 {
         check.violation(|| format!("the writers ended with {end}"));
     }
-    let may_tear = case.scenario.killed && case.kind != Kind::Rseq;
+    let may_tear = case.scenario.killed && !matches!(case.kind, Kind::Rseq | Kind::Direct);
     let torn = drain.finish(&mut check, may_tear);
     let (told, lost) = (board.told(), drain.lost());
     check.finish(&told, &lost, torn, case.mode);

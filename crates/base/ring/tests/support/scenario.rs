@@ -11,6 +11,9 @@ pub enum Kind {
     Atomic,
     /// As an event does: the first where it can, else the second.
     Either,
+    /// As an event with little in it does: the shortest way, else the first; one in two with the time of a record in
+    /// another ring.
+    Direct,
 }
 
 /// What the writers go through.
@@ -105,6 +108,9 @@ impl Case {
             for scenario in ALL {
                 cases.push(Case { scenario, kind: Kind::Rseq, mode });
                 cases.push(Case { scenario, kind: Kind::Atomic, mode });
+                if scenario.clock == Clock::Tsc {
+                    cases.push(Case { scenario, kind: Kind::Direct, mode });
+                }
             }
             cases.push(Case { scenario: FALLING_BACK, kind: Kind::Either, mode });
         }
@@ -118,6 +124,7 @@ impl Case {
             Kind::Rseq => "rseq",
             Kind::Atomic => "atomic",
             Kind::Either => "either",
+            Kind::Direct => "direct",
         };
         let mode = match self.mode {
             Mode::Discard => "discard",

@@ -1,8 +1,8 @@
 //! Writing a small record with nothing in the way.
 //!
 //! As in [`super::record`], but for what is known when the record begins: that sequences can be used, and that the
-//! clock is the time-stamp counter ([`crate::Direct`]). So there is no other end than its own; whoever cannot go it
-//! jumps to `otherwise`, and begins anew by the general way.
+//! clock is the time-stamp counter ([`crate::Direct`]). So there is no other end than its own; a thread that cannot go
+//! it jumps to `otherwise`, and begins anew by the general way.
 //!
 //! # Registers
 //! ```text
@@ -17,15 +17,65 @@
 //! - The abort handler is the beginning itself. The signature that has to stand in front of it is the displacement of a
 //!   NOP.
 
-/// Writes a record of at most `$touched` bytes, of which `$len` behind the prefix count; `$copy` writes the fields.
-/// `$time` finds the time in `edx` and `eax`. Jumps to `otherwise` where there is no ring, no room, no counter, or the
-/// thread has no name yet.
+/// The time into the record; it is in `edx` and `eax` behind that.
+macro_rules! read_time {
+    () => {
+        "rdtsc\n mov [{d} + 2], eax\n mov [{d} + 6], dx"
+    };
+}
+
+/// Writes a record of `$len` bytes behind the prefix; `$copy` writes the fields, and `$time` the time ([`read_time`]
+/// where nothing is said). Jumps to `otherwise` where there is no ring, no room, no counter, or the thread has no name
+/// yet. `$touched` bytes have to lie in the sub-buffer: all that is written, and at least one byte more than the record
+/// has, because a position at the last byte says that the sub-buffer is closed.
+///
+/// With `as $timing` in front, the time is read or given as that says ([`Timing`]).
 macro_rules! direct {
+    (
+        as $timing:ident: $type:ident, $touched:literal, $len:literal, [$($copy:literal),*], $otherwise:block,
+        $to:ident; $($operand:tt)*
+    ) => {
+        match $type::HOW {
+            How::Now => direct!($touched, $len, [$($copy),*], $otherwise, $to; $($operand)*),
+            How::Noting => direct!(
+                $touched,
+                $len,
+                at [read_time!(), "shl rdx, 32", "or rdx, rax", "mov [{moment} + {TIME}], rdx"],
+                [$($copy),*],
+                $otherwise,
+                $to;
+                moment = in(reg) $timing.moment(),
+                TIME = const offset_of!(Moment, time),
+                $($operand)*
+            ),
+            // The two bytes that the store has too much are the thread's id, which comes after.
+            How::Noted => direct!(
+                $touched,
+                $len,
+                at [
+                    "cmp {c}, [{moment} + {CONTROL}]",
+                    "jne {otherwise}",
+                    "cmp {p}, [{moment} + {POS}]",
+                    "jne {otherwise}",
+                    "mov rax, [{moment} + {TIME}]",
+                    "mov [{d} + 2], rax"
+                ],
+                [$($copy),*],
+                $otherwise,
+                $to;
+                moment = in(reg) $timing.moment(),
+                CONTROL = const offset_of!(Moment, control),
+                POS = const offset_of!(Moment, pos),
+                TIME = const offset_of!(Moment, time),
+                $($operand)*
+            ),
+        }
+    };
     ($touched:literal, $len:literal, [$($copy:literal),*], $otherwise:block, $to:ident; $($operand:tt)*) => {
-        direct!($touched, $len, at [], [$($copy),*], $otherwise, $to; $($operand)*)
+        direct!($touched, $len, at [read_time!()], [$($copy),*], $otherwise, $to; $($operand)*)
     };
     (
-        $touched:literal, $len:literal, at [$($time:literal),*], [$($copy:literal),*], $otherwise:block, $to:ident;
+        $touched:literal, $len:literal, at [$($time:expr),*], [$($copy:literal),*], $otherwise:block, $to:ident;
         $($operand:tt)*
     ) => {
         ::core::arch::asm!(
@@ -63,11 +113,8 @@ macro_rules! direct {
             "mov rax, [rdx + {RING_MASK}]",
             "and rax, {p}",
             "add {d}, rax",
-            "rdtsc",
-            "mov [{d} + 2], eax",
-            "mov [{d} + 6], dx",
-            "mov [{d}], {to:x}",
             $($time,)*
+            "mov [{d}], {to:x}",
             "mov rax, [rip + mote_thread_id@gottpoff]",
             "mov eax, fs:[rax]",
             "test eax, eax",
@@ -102,6 +149,7 @@ macro_rules! direct {
 
 use crate::control::RING_SHIFT;
 use crate::direct::{Piece, Row, Shape, TAG_BITS};
+use crate::timing::{How, Moment, Timing};
 use crate::writer::{Rings, TABLE_AT, Writer};
 use core::mem::offset_of;
 use mote_sync::rseq;
@@ -111,9 +159,9 @@ use mote_sync::rseq;
 /// # Safety
 /// `to` is of [`crate::Direct`].
 #[inline(always)]
-pub(crate) unsafe fn write_none(to: u64) -> bool {
+pub(crate) unsafe fn write_none<T: Timing>(to: u64, timing: T) -> bool {
     // SAFETY: as in `write_two`.
-    unsafe { direct!("12", "0", [], { return false }, to;) };
+    unsafe { direct!(as timing: T, "13", "0", [], { return false }, to;) };
     true
 }
 
@@ -122,7 +170,7 @@ pub(crate) unsafe fn write_none(to: u64) -> bool {
 /// # Safety
 /// `to` is of [`crate::Direct`].
 #[inline(always)]
-pub(crate) unsafe fn write_two<S: Shape>(to: u64, first: u64, second: u64) -> bool {
+pub(crate) unsafe fn write_two<S: Shape, T: Timing>(to: u64, timing: T, first: u64, second: u64) -> bool {
     const { assert!(S::LEN <= 16 && S::SECOND_AT <= 8) };
     // SAFETY: the sequence
     // 1. touches the control words and data of the ring of the CPU that it runs on, which the mapping holds for ever
@@ -131,10 +179,12 @@ pub(crate) unsafe fn write_two<S: Shape>(to: u64, first: u64, second: u64) -> bo
     // 2. writes behind `pos` and inside the sub-buffer: all that it writes, 28 bytes, ends in the one that `pos` is in;
     // 3. ends with the store of `pos`; an abort before it goes to `6:`, the start;
     // 4. touches the thread's own area, which is where `mote_rseq_offset` says: `Direct` is made where it has been
-    //    found.
+    //    found;
+    // 5. reads and writes the moment that `timing` has.
     unsafe {
         direct!(
-            "28", "{len}", ["mov [{d} + 12], {first}", "mov [{d} + 12 + {second_at}], {second}"], { return false }, to;
+            as timing: T, "29", "{len}", ["mov [{d} + 12], {first}", "mov [{d} + 12 + {second_at}], {second}"],
+            { return false }, to;
             len = const S::LEN,
             second_at = const S::SECOND_AT,
             first = in(reg) first,
@@ -153,7 +203,7 @@ pub(crate) unsafe fn write_packed(to: u64, first: u64, second: u64, len: usize) 
     // SAFETY: as in `write_two`.
     unsafe {
         direct!(
-            "28", "{len}", ["mov [{d} + 12], {first}", "mov [{d} + 20], {second}"], { return false }, to;
+            "29", "{len}", ["mov [{d} + 12], {first}", "mov [{d} + 20], {second}"], { return false }, to;
             len = in(reg) len,
             first = in(reg) first,
             second = in(reg) second,
@@ -173,7 +223,7 @@ pub(crate) unsafe fn write_elapsed(to: u64, began: u64, tick: u64) -> bool {
     unsafe {
         direct!(
             "28", "8",
-            at ["shl rdx, 32", "or rdx, rax", "sub rdx, {began}", "mov [{d} + 12], rdx"],
+            at [read_time!(), "shl rdx, 32", "or rdx, rax", "sub rdx, {began}", "mov [{d} + 12], rdx"],
             ["mov rax, [{d} + 12]", "mul {tick}", "shrd rax, rdx, 32", "mov [{d} + 12], rax"],
             { return false }, to;
             began = in(reg) began,
@@ -223,13 +273,14 @@ pub(crate) unsafe fn write_words(to: u64, from: *const u8, len: usize) -> bool {
 /// # Safety
 /// `to` is of [`crate::Direct`]; the pieces are readable, of 8 bytes at most each.
 #[inline(always)]
-pub(crate) unsafe fn write_pieces<R: Row>(to: u64, from: *const Piece) -> bool {
+pub(crate) unsafe fn write_pieces<R: Row, T: Timing>(to: u64, timing: T, from: *const Piece) -> bool {
     const { assert!(offset_of!(Piece, value) == 0 && offset_of!(Piece, len) == 8 && size_of::<Piece>() == 16) };
     // SAFETY: as in `write_two`; each piece takes 8 bytes at most, and is stored as 8; it reads the pieces, the
     // caller's promise.
     unsafe {
         direct!(
-            "8 * {count} + 12",
+            as timing: T,
+            "8 * {count} + 13",
             // What `d` has been moved by since `p` was made less by it.
             "{d}",
             [

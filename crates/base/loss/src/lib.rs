@@ -1,4 +1,22 @@
-//! Why an event was lost.
+//! Why an event was lost: the causes, their names, and what to do about each. What counts or shows lost events has them
+//! from here.
+#![no_std]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::get_unwrap,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::disallowed_methods
+    )
+)]
+#![forbid(unsafe_code)]
 
 /// The causes by which lost events are counted, everywhere: in rings, packet headers, summaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
