@@ -30,7 +30,7 @@ impl<const BYTES: usize> Beginning<BYTES> {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// The text.
+    /// What fits of the text, cut between characters.
     pub fn text(&self) -> &str {
         // Whole characters were put there.
         core::str::from_utf8(self.bytes()).unwrap_or_default()

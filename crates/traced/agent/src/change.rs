@@ -28,7 +28,7 @@ pub struct ChangeError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// The first of them.
+    /// The first change that was refused.
     Refused(Refusal),
     Failed(mote_patch::Error),
     /// There is no place or no memory for something.

@@ -68,7 +68,7 @@ impl Channel {
         self.own.store(whose == Whose::Own, Ordering::Relaxed);
     }
 
-    /// Goes over to other rings. Who still writes to the former ones may be let go with what is answered.
+    /// Goes over to other rings. Threads that still write to the former ones may be let go with the result.
     ///
     /// # Errors
     /// As for `map`.
@@ -76,7 +76,7 @@ impl Channel {
         self.writer.renew(memfd, geometry).map_err(errno)
     }
 
-    /// Tells everybody of the channel.
+    /// Makes the channel known to all threads.
     pub(crate) fn publish(&'static self) {
         if let Some(place) = CHANNELS.get(self.session) {
             place.store((&raw const *self).cast_mut(), Ordering::Release);

@@ -158,7 +158,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 #[derive(PartialEq, Eq)]
 enum Next {
     Listen,
-    /// It is the only one left.
+    /// The thread ends: no session is left to listen to.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! Lets somebody deal out quotas ([`crate::Quota`]), in the thread that listens.
+//! Has a library deal out quotas ([`crate::Quota`]), in the thread that listens.
 
 use crate::registry::{Function, Site};
 use crate::{hold, session};

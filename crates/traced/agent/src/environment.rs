@@ -60,12 +60,12 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The directory.
+    /// The path of the directory that the session's socket is in.
     pub(crate) fn directory(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.directory).unwrap_or(c"")
     }
 
-    /// The socket in it.
+    /// The path of the session's socket.
     pub(crate) fn socket(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.socket).unwrap_or(c"")
     }

@@ -40,9 +40,12 @@ use crate::filter::{self, Engine, Filter};
 use crate::multicast::{Destination, Destinations, Multicast, Multicasts, Verdicts};
 use crate::speculation::by_key;
 use crate::{channel, shared, speculation};
+use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
 use mote_layout::site::{PROBED, SWITCH_OFFSET, Switch};
+use mote_ring::direct::WriteTo;
+use mote_ring::timing::{Noted, Noting};
 use mote_ring::writer::Payload;
 use mote_ring::{Direct, Record, Writer};
 
@@ -191,9 +194,11 @@ impl Event {
         }
     }
 
-    /// Calls `write` with the way to each of the several sessions that have the event on, if no filter is in front of
-    /// any of them. False when it has to be judged; nothing was done then. Where `write` answers false, `otherwise`
+    /// Writes a record to each of the several sessions that have the event on, if no filter is in front of any of
+    /// them. False when it has to be judged; nothing was done then. Where a record could not be written, `otherwise`
     /// gets that way and those behind it, up to the first that is none: so nothing has to outlive a call on the way.
+    ///
+    /// The time is read once for two records ([`mote_ring::timing`]).
     ///
     /// What the gate leads to is read and gone by in one section: no session is written to that was not meant.
     ///
@@ -203,25 +208,14 @@ impl Event {
     /// # Cost
     /// Bench `event_cost`, case `two_sessions/rseq`.
     #[inline(always)]
-    pub fn each_direct(
-        &self,
-        write: impl Fn(Direct) -> bool,
-        otherwise: impl FnOnce(&[Option<Direct>]),
-    ) -> bool {
+    pub fn each_direct(&self, record: &impl WriteTo, otherwise: impl FnOnce(&[Option<Direct>])) -> bool {
         let Some(section) = filter::read_again() else { return false };
         let mut done = false;
         if let Some(multicast) = multicast_of(self.gate.load(Ordering::Acquire)) {
             // SAFETY: `gate-outlives-section`; we are in a read section.
-            let mut ways = unsafe { &*multicast }.direct();
+            let ways = unsafe { &*multicast }.direct();
             done = matches!(ways, [Some(_), ..]);
-            while let [Some(to), others @ ..] = ways {
-                if !write(*to) {
-                    core::hint::cold_path();
-                    otherwise(ways);
-                    break;
-                }
-                ways = others;
-            }
+            write_each(ways, record, otherwise);
         }
         drop(section);
         done
@@ -441,7 +435,7 @@ impl Event {
     }
 
     /// Sends the event where `to` says. `settled`: no session has been left for so long that no thread is under way any
-    /// more who began while the process was in it. False when there is no memory; all is as it was then.
+    /// more that began while the process was in it. False when there is no memory; all is as it was then.
     #[must_use]
     pub(crate) fn send(
         &self,
@@ -529,6 +523,27 @@ fn switch(to: &Destinations) -> Switch {
         None => Switch::Whole,
         Some(Engine::Jit) => Switch::Filtered,
         Some(Engine::Interpreter) => Switch::Interpreted,
+    }
+}
+
+/// Writes a record to each of the ways up to the first that is none; see [`Event::each_direct`].
+#[inline(always)]
+fn write_each(mut ways: &[Option<Direct>], record: &impl WriteTo, otherwise: impl FnOnce(&[Option<Direct>])) {
+    while let [Some(one), others @ ..] = ways {
+        let other = others.first().copied().flatten();
+        let moment = Cell::new(other.unwrap_or(*one).look());
+        if !record.write_to(*one, Noting(&moment)) {
+            core::hint::cold_path();
+            return otherwise(ways);
+        }
+        ways = others;
+        if let (Some(other), [_, others @ ..]) = (other, ways) {
+            if !record.write_to(other, Noted(&moment)) {
+                core::hint::cold_path();
+                return otherwise(ways);
+            }
+            ways = others;
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) unsafe fn late(place: &[u8], first: *const SiteRecord, end: *const Si
     // SAFETY: the caller's promise.
     unsafe { registry::add_sites(first, end) };
     drop(guard);
-    // Waits for the dynamic linker; who it waits for may wait for the control path.
+    // Waits for the dynamic linker; the thread that holds it up may wait for the control path.
     keep::loaded();
     match join(core::iter::once(place), How::Attach) {
         Ok(()) => 0,

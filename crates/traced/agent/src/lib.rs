@@ -26,7 +26,7 @@
 //! | `event_ids` | the ids that a session has told |
 //! | `names` | threads' names for a session that comes later |
 //! | `switch` | switching events on and off, with or without filters |
-//! | `quota`, `dealing` | functions whose probes come and go, for a budget; who says when |
+//! | `quota`, `dealing` | functions whose probes come and go, for a budget; what says when |
 //! | `switches` | switches of the program's own |
 //! | `probes` | probes of the program's own |
 //! | `beginning` | the beginning of a text, made without an allocation |
@@ -71,6 +71,8 @@ mod change;
 mod channel;
 mod control;
 pub mod cooperate;
+mod counter;
+mod counts;
 mod dealing;
 mod ending;
 mod environment;
@@ -126,17 +128,20 @@ use without::{filter, loader, shared, speculation};
 pub use beginning::Beginning;
 pub use change::ChangeError;
 pub use channel::introduce_thread;
+pub use counter::Counter;
+pub use counts::{CountArea, add_counts};
 pub use dealing::{Dealer, Dealing, deal_by};
 pub use event::{Between, Event, FAULTED};
 pub use late::{Interrupted, enter};
 pub use own_work::{is_own_work, set_own_work};
 pub use probes::{Connection, Moved, NewProbe, Probes, connect, wait_for_probes};
 pub use quota::Quota;
-pub use registry::{DynamicEvent, Function};
+pub use registry::{DynamicEvent, Function, Kept};
 pub use switches::{Switch, flip};
 pub use words::share;
 
 use core::ffi::{CStr, c_char, c_int};
+use mote_layout::functions::VALUE_BYTES;
 use mote_layout::site::SiteRecord;
 
 /// Joins the sessions that the environment names, if it names any.
@@ -200,13 +205,19 @@ pub unsafe fn add_functions(functions: &'static [Function]) -> bool {
     session::add_functions(functions)
 }
 
-/// Whether the function at `address` was added before, and keeps its event: it has the same description, or is on. One
-/// with another description, which is off, is replaced: it is as if it had not been added.
+/// What becomes of the function at `address` that was added before: it keeps its event if it has the same description
+/// and values, or is on. Another one, which is off, is replaced: it is as if it had not been added. `counter` is where
+/// its calls are to be counted, or null.
 ///
 /// # Cost
 /// Linear in the functions that were added.
-pub fn keeps_function(address: usize, description: &CStr) -> bool {
-    session::keeps_function(address, description)
+pub fn keeps_function(
+    address: usize,
+    description: &CStr,
+    values: &[[u8; VALUE_BYTES]],
+    counter: *mut Counter,
+) -> Kept {
+    session::keeps_function(address, description, values, counter)
 }
 
 /// Tells the session of an event that has no site, and switches it on if the session wants it.

@@ -107,7 +107,7 @@ fn through_mailbox(place: &Place, hello: &[u8], patience_ms: i32) -> Result<Fd> 
         return Err(Errno(libc::EBADF));
     }
     let (ours, theirs) = socket::pair()?;
-    // Who has made a pair says nothing about who answers.
+    // The process that has made a pair need not be the one that answers.
     socket::pass_credentials(ours.raw())?;
     let ours = fd::move_above(ours, NUMBER);
     for tried in 1..=patience_ms {

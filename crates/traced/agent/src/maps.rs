@@ -141,7 +141,7 @@ impl Maps {
     pub(crate) fn forsake(&self, session: usize) -> Result<()> {
         crate::shared::forsake(session)?;
         self.ranges.all().iter().try_for_each(|range| {
-            // SAFETY: a mapping that `add` has leaked; what is in a map is anyone's to write.
+            // SAFETY: a mapping that `add` has leaked; what is in a map any process may write.
             unsafe { Mapping::replace_by_zeros(range.base, range.bytes) }
         })
     }

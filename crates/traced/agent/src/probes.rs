@@ -2,8 +2,8 @@
 //!
 //! # Parties
 //! Threads and signal handlers that come by a site, which call the probes inside of a read section; threads that
-//! connect and disconnect, one at a time, with the control path held. A probe may itself connect and disconnect: nobody
-//! waits for a grace period with the control path held.
+//! connect and disconnect, one at a time, with the control path held. A probe may itself connect and disconnect: no
+//! thread waits for a grace period with the control path held.
 //! # State
 //! An event's [`Probes`] is a list, in the order in which they were connected. While it is not empty the event's
 //! `switch` says so, and its sites are on. What was taken out is kept until a grace period is over; then its value is

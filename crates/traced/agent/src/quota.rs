@@ -1,5 +1,5 @@
 //! Functions whose calls are recorded only so often: their probes are taken away when a quota is spent, and come back
-//! with the next one (iProbe, section IV-B, where a leaky bucket is the budget of samples). Who deals out quotas is
+//! with the next one (iProbe, section IV-B, where a leaky bucket is the budget of samples). What deals out quotas is
 //! called by `dealing`.
 //!
 //! # Parties

@@ -4,6 +4,7 @@
 //! that share `libmote.so` add their sites here. A recorder may add functions of the program, which have none. Changed
 //! under `session`'s lock only.
 
+use crate::counter::Counter;
 use crate::event::Event;
 use crate::quota::Quota;
 use core::ffi::CStr;
@@ -23,7 +24,7 @@ const FUNCTIONS_MAX: usize = 64;
 pub(crate) enum Range {
     /// Site records.
     Carried {
-        /// The first of them.
+        /// The first record.
         first: *const SiteRecord,
         /// How many they are.
         count: usize,
@@ -41,14 +42,28 @@ pub struct Function {
     pub description: &'static CStr,
     /// Where it is patched.
     pub address: usize,
-    /// With what.
+    /// The bytes of the place, without and with the jump to its probe.
     pub place: Place,
-    /// What its event has besides its duration (`mote_layout::functions::Value`): for who records it.
+    /// What its event has besides its duration (`mote_layout::functions::Value`): for its sessions.
     pub values: &'static [[u8; VALUE_BYTES]],
     /// Another description has taken its place.
     pub is_replaced: AtomicBool,
     /// How often its calls may be recorded, where that is limited.
     pub quota: Quota,
+    /// Where its calls are counted, if they are counted and not recorded: it stays for good. Changes only while the
+    /// event is off.
+    pub counter: AtomicPtr<Counter>,
+}
+
+/// What becomes of a function that was added before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It was not added, or is replaced.
+    No,
+    /// It stays as it is, and does what is wanted.
+    Yes,
+    /// It stays as it is, as it is on for a session that has its calls counted: others get nothing of them.
+    Busy,
 }
 
 /// Functions that were added together.
@@ -225,16 +240,30 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
     Some(Range::Functions(functions))
 }
 
-/// Whether the function at `address` keeps what was added before: the same description, or one whose event is on. If
-/// not, it is replaced from now on.
-pub(crate) fn keeps_function(address: usize, description: &CStr) -> bool {
+/// What becomes of the function at `address` that was added before: it stays if its event is on, or if it is the same.
+/// If not, it is replaced from now on. One whose calls are counted counts them in `counter` from now on.
+pub(crate) fn keeps_function(
+    address: usize,
+    description: &CStr,
+    values: &[[u8; VALUE_BYTES]],
+    counter: *mut Counter,
+) -> Kept {
     let mut there = functions()
         .filter(|function| function.address == address && !function.is_replaced.load(Ordering::Relaxed));
-    there.any(|function| {
-        let keeps = function.event.is_on() || function.description == description;
-        function.is_replaced.store(!keeps, Ordering::Relaxed);
-        keeps
-    })
+    let kept = there.find_map(|function| {
+        let is_counted = !function.counter.load(Ordering::Relaxed).is_null();
+        if function.event.is_on() {
+            return Some(if is_counted { Kept::Busy } else { Kept::Yes });
+        }
+        // What is counted must be as much, as the code is by that.
+        let is_same = function.description == description && (!is_counted || function.values == values);
+        function.is_replaced.store(!is_same, Ordering::Relaxed);
+        if is_same && is_counted {
+            function.counter.store(counter, Ordering::Release);
+        }
+        is_same.then_some(Kept::Yes)
+    });
+    kept.unwrap_or(Kept::No)
 }
 
 /// The functions that were added.

@@ -12,18 +12,21 @@
 use crate::channel::{self, Channel};
 use core::ffi::CStr;
 
+use crate::counter::Counter;
+use crate::counts;
 use crate::environment::Place;
 use crate::event_ids::EventIds;
 use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
 use crate::link::{self, Link, Links};
-use crate::registry::{self, DynamicEvent, Function, Range, Site};
+use crate::registry::{self, DynamicEvent, Function, Kept, Range, Site};
 use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::waiting::{Wait, Waiting};
 use crate::{cooperate, ending, filter, hold, leaving, names, shared, speculation, switch, trust, waiting};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use mote_layout::functions::VALUE_BYTES;
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
 use mote_ring::Geometry;
@@ -156,6 +159,7 @@ impl Session {
             // find the channel.
             names::introduce_all(channel);
         }
+        counts::fetch(|| reconnect_to(self));
         match handshake::announce_all(&link, &mut scratch, &mut self.wants, common, late_ms) {
             Ok(()) => Ok(link),
             Err(why) => Err(NotIn::reported(&link, why)),
@@ -211,6 +215,7 @@ impl Session {
                 // SAFETY: hidden for a grace period.
                 unsafe { shared::unmap(self.number) };
                 self.wants.ids = EventIds::new();
+                counts::end(self.number);
                 channel.forsake();
                 self.leaving = None;
                 false
@@ -412,7 +417,7 @@ pub(crate) fn has_begun() -> bool {
     channel::PID.load(Ordering::Relaxed) != 0
 }
 
-/// Notes which process this is.
+/// Keeps this process's id where records and filters take it from.
 pub(crate) fn note_process() {
     let pid = process::pid() as u32;
     channel::PID.store(pid, Ordering::Relaxed);
@@ -443,15 +448,21 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> bool {
 }
 
 /// As [`registry::keeps_function`].
-pub(crate) fn keeps_function(address: usize, description: &CStr) -> bool {
+pub(crate) fn keeps_function(
+    address: usize,
+    description: &CStr,
+    values: &[[u8; VALUE_BYTES]],
+    counter: *mut Counter,
+) -> Kept {
     let _held = hold::control();
-    registry::keeps_function(address, description)
+    registry::keeps_function(address, description, values, counter)
 }
 
 fn announce(control: &mut Control, range: Option<Range>) {
     let Some(range) = range else { return };
     let (joined, common) = sessions(control).joined();
     for session in joined {
+        counts::fetch(|| reconnect_to(session));
         if let Some((link, mut scratch)) = reconnect_to(session) {
             let _ = handshake::announce_object(&link, &mut scratch, &mut session.wants, common, range);
         }
@@ -614,6 +625,7 @@ fn part_from_parent() {
     let cooperating = all.common.cooperating;
     cooperate::after_fork(cooperating.and_then(|number| all.all.get(number)).is_some_and(is_parents));
     for session in all.all.iter().filter(|session| is_parents(session)) {
+        counts::part(session.number);
         // When it cannot be done it stays shared, as the channel does.
         let _ = session.wants.filters.forsake();
     }
@@ -659,7 +671,11 @@ fn say_hello_again(number: usize, links: &mut Links) {
     match session.and_then(|session| {
         Some(hello_again(&session.place?, session.wants.channel?, &session.wants.filters))
     }) {
-        Some(Ok(link)) => links.put(link),
+        Some(Ok(link)) => {
+            links.put(link);
+            let apart = |session: &&Session| session.wants.channel.is_some_and(Channel::is_own);
+            all.all.get(number).filter(apart).into_iter().for_each(|one| counts::fetch(|| reconnect_to(one)));
+        }
         // It does not listen now; the events go on.
         Some(Err(Errno(libc::ETIMEDOUT))) | None => {}
         // Its own descriptors are all taken; those of our thread are not.

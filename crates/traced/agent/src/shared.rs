@@ -8,8 +8,8 @@
 use crate::channel::Channel;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use mote_layout::Cause;
 use mote_layout::context::{DROP, SPECULATE};
+use mote_loss::Cause;
 use mote_ring::speculation::Pool;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;

@@ -15,7 +15,7 @@
 use crate::channel::{self, Channel};
 use crate::shared;
 use core::sync::atomic::Ordering;
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_ring::Record;
 use mote_ring::speculation::{Pool, Refused};
 use mote_sys::tsc;

@@ -14,7 +14,7 @@ use mote_sys::tsc;
 use mote_wire::Ready;
 use mote_wire::bundle::Disposition;
 
-/// How long after an event was taken from a session no thread is under way any more who began before, in nanoseconds:
+/// How long after an event was taken from a session no thread is under way any more that began before, in nanoseconds:
 /// far more than a thread sleeps between two instructions of a probe. An event that comes too late all the same goes to
 /// a session that it was not meant for; no more than that.
 pub(crate) const SETTLE_NS: u64 = 2_000_000_000;

@@ -1,9 +1,9 @@
 //! Whom a process believes: a session that is of its own user, or root's; a process of root's only root's
 //! (`docs/security.md`).
 //!
-//! Who a session is the kernel says: with each message that it sends ([`Received::sender`]), of who listens at a path,
-//! of who owns a file. The user that stands for all who have no number in the process's user namespace is never
-//! believed.
+//! Of which user a session is the kernel says: with each message that it sends ([`Received::sender`]), of what listens
+//! at a path, and of files, which have an owner. The user that stands for all who have no number in the process's user
+//! namespace is never believed.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -21,7 +21,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// a user namespace, where its user has no number, meanwhile.
 static SPEAKER: [AtomicI32; SESSIONS_MAX] = [const { AtomicI32::new(0) }; SESSIONS_MAX];
 
-/// Nobody speaks for the session yet.
+/// No process speaks for the session yet.
 pub(crate) fn forget(session: usize) {
     note(session, 0);
 }
@@ -60,7 +60,7 @@ fn is_own(own: [u32; 3], uid: u32, are_same: impl Fn(u32, u32) -> bool) -> bool 
 }
 
 /// Whether what is at these paths can be a session's: a socket, and the directory that it is in, of a user who is
-/// believed, to which nobody else can write.
+/// believed, to which no other user can write.
 pub(crate) fn is_place(directory: &CStr, socket: &CStr) -> bool {
     let is_theirs = |file: &Identity| believes(file.owner);
     let is_closed = |file: &Identity| file.is_directory && file.mode & WRITABLE_BY_OTHERS == 0;

@@ -8,6 +8,10 @@
  * `mote record -- ./program`. Up to 40 fields; each names itself and says its type. The values are
  * evaluated once, in any order, and only while the event is on. Link with -lmote (libmote.so or libmote.a).
  *
+ * The shortest form has a name and what is to be seen there, and is an event of the provider `probe`:
+ *
+ *   MOTE_PROBE(retry, mote_u32(tries, n));
+ *
  * To emit one event from many places, declare it once, in a header or a source file:
  *
  *   MOTE_TRACEPOINT(net, packet_in, MOTE_INFO, "a packet has arrived", (uint32_t n, const char *p),
@@ -996,6 +1000,12 @@ MOTE_INLINE_ uint64_t mote_whole_word_(uint64_t value) { return value; }
 /* An event declared where it stands: mote_event(PROVIDER, NAME, LEVEL, "what it means" [, FIELD]...); */
 #define mote_event(provider, name, level, ...)                                                            \
     MOTE_EVENT_(MOTE_DESCRIPTION_(#provider ":" #name, level, MOTE_FIRST_(__VA_ARGS__), __VA_ARGS__), __VA_ARGS__)
+
+/* A place for a probe, in one line: MOTE_PROBE(NAME [, FIELD]...); an event of the provider `probe` without a text. */
+#define MOTE_PROBE(...)                                                                                   \
+    MOTE_EVENT_(                                                                                          \
+        MOTE_DESCRIPTION_("probe:" MOTE_STRING_(MOTE_FIRST_(__VA_ARGS__)), MOTE_INFO, "", __VA_ARGS__),   \
+        __VA_ARGS__)
 
 #define MOTE_EVENT_(description, ...)                                                                     \
     __extension__({                                                                                       \

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn mote_thread_state(into: *mut ThreadState) -> c_int {
     if let Some(state) = state {
         copy.0.iter_mut().zip(state.all()).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `result-writable`.
     unsafe { into.write(copy) };
     state.is_some().into()
 }
@@ -91,7 +91,7 @@ unsafe fn share(name: *const c_char, words: usize, each_thread: bool) -> Result<
     if name.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `text-ends`.
     let name = unsafe { CStr::from_ptr(name) };
     probe::__private::share(name.to_bytes(), count, each_thread).map_err(|errno| errno.0)
 }
@@ -106,11 +106,11 @@ pub unsafe extern "C" fn mote_shared_map_open(
     name: *const c_char,
     words: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text-ends`.
     match unsafe { share(name, words, false) } {
         Ok(words) => {
             let (from, count) = (words.of_all.as_ptr(), words.of_all.len());
-            // SAFETY: the caller's promise.
+            // SAFETY: `result-writable`.
             unsafe { map.write(SharedMap { words: from, count, shared: words.is_shared.into() }) };
             0
         }
@@ -128,10 +128,10 @@ pub unsafe extern "C" fn mote_thread_map_open(
     name: *const c_char,
     words: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text-ends`.
     match unsafe { share(name, words, true) } {
         Ok(Words { at, count, is_shared, .. }) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: `result-writable`.
             unsafe { map.write(ThreadMap { at, count, shared: is_shared.into() }) };
             0
         }

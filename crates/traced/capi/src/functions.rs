@@ -10,7 +10,7 @@ use probe::__private as private;
 /// `path` must be a text with a NUL; the plan must be true of this process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_load_functions(path: *const c_char) -> c_long {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text-ends`.
     let path = unsafe { CStr::from_ptr(path) };
     // SAFETY: the caller's promise.
     match unsafe { mote_hook::load(path) } {
@@ -25,6 +25,6 @@ pub unsafe extern "C" fn mote_load_functions(path: *const c_char) -> c_long {
 /// `place` must be a text with a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_join_(place: *const c_char) -> c_long {
-    // SAFETY: the caller's promise.
+    // SAFETY: `text-ends`.
     private::join(unsafe { CStr::from_ptr(place) }.to_bytes())
 }

@@ -48,9 +48,9 @@ use probe::Event;
 /// Bench `event_cost`, case `two_ints/c`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_record(event: *const Event, fields: *const u8, len: usize) {
-    // SAFETY: the caller's promise; events of the header are static.
+    // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
-    // SAFETY: the caller's promise.
+    // SAFETY: `payload-readable`.
     unsafe { probe::record(event, fields, len) };
 }
 
@@ -87,9 +87,9 @@ pub unsafe extern "C" fn mote_record_judged(
     len: usize,
     verdict: u64,
 ) {
-    // SAFETY: the caller's promise; events of the header are static.
+    // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
-    // SAFETY: the caller's promise.
+    // SAFETY: `payload-readable`.
     unsafe { private::record_judged(event, fields, len, verdict) };
 }
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn mote_record_judged(
 /// Bench `filter`, case `int_false/c`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_judge(event: *const Event, words: *const u64) -> u64 {
-    // SAFETY: the caller's promise; events of the header are static.
+    // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
     // SAFETY: the caller's promise.
     unsafe { event.judge(words) }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn mote_text_len(text: *const u8) -> usize {
 /// Callable from a handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_fault(event: *const Event) -> u64 {
-    // SAFETY: the caller's promise; events of the header are static.
+    // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
     event.fault()
 }
@@ -156,11 +156,11 @@ pub unsafe extern "C" fn mote_record_fragments(
     len: usize,
     verdict: u64,
 ) {
-    // SAFETY: the caller's promise; events of the header are static.
+    // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
-    // SAFETY: the caller's promise.
+    // SAFETY: `payload-readable`.
     let list = unsafe { core::slice::from_raw_parts(list, count) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `payload-readable`, and `lengths-do-not-wrap`.
     unsafe { private::record_fragments(event, list, len, verdict) };
 }
 
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn mote_record_fragments(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mote_add_object(first: *const SiteRecord, end: *const SiteRecord) {
     keep_constructor();
-    // SAFETY: the caller's promise.
+    // SAFETY: `own-section`.
     unsafe { private::add_object(first, end) };
 }
 

@@ -49,9 +49,9 @@ pub unsafe extern "C" fn mote_connect_(
     call: *const (),
     data: *mut c_void,
 ) -> *mut () {
-    // SAFETY: the caller's promise; an object disconnects its probes before it is unloaded.
+    // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
-    // SAFETY: as above.
+    // SAFETY: those of the event: `event-of-header`.
     let probes = unsafe { &*probes };
     let new = NewProbe { call, data: data.cast(), moved: None };
     // SAFETY: the caller's promise.

@@ -129,7 +129,7 @@ pub(crate) fn take(function: &'static Function) -> Option<Sample> {
         left: (was - 1) as u32,
         ..Sample::default()
     };
-    // Nobody else has taken this one, and none is given before the function has been taken out of the list again.
+    // No other thread has taken this one, and none is given before the function has been taken out of the list again.
     if was == 1 {
         spent.store(now, Ordering::Relaxed);
         put_first(&SPENT, function);
@@ -303,7 +303,7 @@ impl Bucket {
             // A new recording: all that wait for the former one have their turn, and those that were not limited are.
             let budget = BUDGET.load(Ordering::Relaxed);
             for left in sampled().flatten().map(|function| &function.quota.left) {
-                // So many are left that nobody takes the last one meanwhile.
+                // So many are left that no thread takes the last one meanwhile.
                 if budget != 0 && left.load(Ordering::Relaxed) > QUOTA {
                     left.store(QUOTA, Ordering::Relaxed);
                 }

@@ -3,7 +3,7 @@
 use crate::arch::Kept;
 use crate::counters::{self, Reading, Thread};
 use crate::stack::{self, Calls, Slot};
-use crate::{budget, ticks, values};
+use crate::{budget, counts, ticks, values};
 use core::sync::atomic::AtomicPtr;
 use mote_agent::Function;
 use mote_sys::tsc;
@@ -30,7 +30,7 @@ pub(crate) extern "C" fn begin(
     }
     let Some(slot) = calls.push() else { return 0 };
     let slot = slot.as_ptr().expose_provenance();
-    if !function.values.is_empty() {
+    if values::is_packed(function.values) {
         let Some(packed) = stack::values_of(slot) else {
             calls.free(slot);
             return 0;
@@ -88,11 +88,14 @@ fn give_up(calls: &mut Calls, place: usize, until: usize) {
     calls.give_up(place, until, |slot, call| record_generally(slot, call, None, state));
 }
 
-/// Records the call of `slot`, which has returned with these registers, or not at all. What the thread counts is in
-/// `state`.
+/// Records or counts the call of `slot`, which has returned with these registers, or not at all. What the thread counts
+/// is in `state`.
 fn record_generally(slot: usize, call: &Slot, kept: Option<Kept<'_>>, state: Option<&AtomicPtr<Thread>>) {
     // SAFETY: `slot-filled` and `records-stay`.
     let function = unsafe { &*call.function };
+    if counts::of(function.values).is_some() {
+        return counts::returned(function);
+    }
     let now = tsc::read().unwrap_or(call.began);
     let duration = ticks::nanoseconds(now.saturating_sub(call.began));
     if function.values.is_empty() {

@@ -1,5 +1,5 @@
-//! What is told of sampling beside the samples, as events of its own: for those who estimate how often a function was
-//! called, and want to know what that has cost.
+//! What is told of sampling beside the samples, as events of its own: for readers that estimate how often a function
+//! was called, and want to know what that has cost.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_agent::{DynamicEvent, Event, Function, Quota};

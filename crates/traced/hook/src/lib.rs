@@ -18,6 +18,7 @@
 //! | `load` | from a plan to memory, guards and events |
 //! | `stack` | the calls under way: a slot for each, whose stub it returns to |
 //! | `calls` | what becomes of a call that begins or ends |
+//! | `counts` | calls that are counted, and not recorded |
 //! | `budget` | how often calls are samples, where only some of them are recorded |
 //! | `counters` | what a thread counts during these |
 //! | `facts` | what is told of that besides |
@@ -29,9 +30,10 @@
 //!
 //! | name | what has to hold | established by |
 //! |---|---|---|
-//! | `plan-true` | addresses, copies and guards are those of this process, as `mote_layout::functions` says | who calls [`load`] |
+//! | `plan-true` | addresses, copies and guards are those of this process, as `mote_layout::functions` says | callers of [`load`] |
 //! | `records-stay` | a record of a function and all memory of a plan stay for good | `load`: they are leaked |
 //! | `slot-filled` | a slot that a stub leads to has the call's record, time and return address | the entry's code |
+//! | `counter-stays` | a function whose first value is an entry count has a counter, and its words are in each row | `counts` |
 //! | `area-stays` | the area of stacks is never unmapped, and a region of it is one thread's until that has ended | `stack` |
 #![no_std]
 #![cfg_attr(
@@ -54,6 +56,7 @@ mod arch;
 mod budget;
 mod calls;
 mod counters;
+mod counts;
 mod facts;
 mod load;
 mod stack;

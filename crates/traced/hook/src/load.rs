@@ -1,10 +1,11 @@
 //! From a plan to memory, guards and events.
 
 use crate::counters::Set;
+use crate::counts::{self, Counted, Counters};
 use crate::{arch, budget, stack, ticks, unwinding, values};
 use core::ffi::CStr;
-use core::sync::atomic::AtomicBool;
-use mote_agent::{Function, Quota};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
+use mote_agent::{Function, Kept, Quota};
 use mote_layout::functions::{CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT};
 use mote_patch::{Lasting, Place, add_lasting};
 use mote_sys::fd::{self, Fd};
@@ -23,7 +24,8 @@ struct Loaded {
     plan: Plan<'static>,
 }
 
-/// Takes in the plan in the file `path`: its functions become events, which are off until a session wants them.
+/// Takes in the plan in the file `path`: its functions become events, which are off until a session wants them. Returns
+/// how many, without those whose calls are counted for another session.
 ///
 /// On a thread of ours: it reads a file, maps memory, and waits for the dynamic linker.
 ///
@@ -56,21 +58,28 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     if !plan.probes().all(|probe| is_sound(&plan, &probe)) {
         return Err(Errno(libc::EINVAL));
     }
-    let (area, bytes) = stack::reserve().ok_or(Errno(libc::ENOMEM))?;
-    if !unwinding::describe(area, bytes) {
-        return Err(Errno(libc::ENOEXEC));
+    // Those whose entries are counted return as they always did.
+    let returns = |probe: Probe| plan.values(&probe).and_then(counts::of) != Some(Counted::Entries);
+    if plan.probe_count() == 0 || plan.probes().any(returns) {
+        let (area, bytes) = stack::reserve().ok_or(Errno(libc::ENOMEM))?;
+        if !unwinding::describe(area, bytes) {
+            return Err(Errno(libc::ENOEXEC));
+        }
     }
     ticks::set_tick(plan.tick);
+    mote_sync::rseq::find();
     if plan.probe_count() == 0 {
         return Ok(0);
     }
     // Before anything refers to it.
     let records = Mapping::private(plan.probe_count() * size_of::<Function>())?;
-    if plan.probes().any(|probe| probe.values.1 > 0) && !stack::reserve_values() {
+    let has_values = |probe: Probe| plan.values(&probe).is_some_and(values::is_packed);
+    if plan.probes().any(has_values) && !stack::reserve_values() {
         return Err(Errno(libc::ENOMEM));
     }
+    let counters = Counters::make(&plan)?;
     let loaded = Mapping::private(size_of::<Loaded>())?;
-    let count = map_all(&plan, records.base().cast())?;
+    let Mapped { count, busy } = map_all(&plan, &counters, records.base().cast())?;
     let loaded = loaded.leak().cast::<Loaded>();
     // SAFETY: fresh memory of this size; pages are aligned for any type.
     unsafe { loaded.write(Loaded { lasting: Lasting::new(resume), plan }) };
@@ -84,7 +93,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     }
     // SAFETY: `plan-true`.
     if functions.is_empty() || unsafe { mote_agent::add_functions(functions) } {
-        return Ok(plan.probe_count());
+        return Ok(plan.probe_count() - busy);
     }
     Err(Errno(libc::ENOSPC))
 }
@@ -141,25 +150,39 @@ fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
     probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.values(probe).is_some() && lies_there
 }
 
-/// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had; returns
-/// how many. All or nothing.
-fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
+/// What came of a plan's functions.
+struct Mapped {
+    /// New ones.
+    count: usize,
+    /// Those whose calls are counted for another session.
+    busy: usize,
+}
+
+/// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had. All or
+/// nothing.
+fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) -> Result<Mapped> {
     for (number, memory) in plan.memories().enumerate() {
         if let Err(why) = map(plan, &memory) {
             plan.memories().take(number).for_each(|memory| unmap(&memory));
             return Err(why);
         }
     }
-    let mut count = 0;
-    for probe in plan.probes() {
+    let (mut count, mut busy) = (0, 0);
+    for (number, probe) in plan.probes().enumerate() {
         let description = plan.text(&probe).and_then(|text| CStr::from_bytes_with_nul(text).ok());
         let description = description.unwrap_or(c"");
-        if mote_agent::keeps_function(probe.address as usize, description) {
-            continue;
+        let values = plan.values(&probe).unwrap_or_default();
+        let counter = counters.of(number);
+        match mote_agent::keeps_function(probe.address as usize, description, values, counter) {
+            Kept::No => {}
+            Kept::Yes => continue,
+            Kept::Busy => {
+                busy += 1;
+                continue;
+            }
         }
         let record = records.wrapping_add(count);
         count += 1;
-        let values = plan.values(&probe).unwrap_or_default();
         let place = Place {
             off: probe.old,
             on: probe.new,
@@ -175,15 +198,18 @@ fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
             values,
             is_replaced: AtomicBool::new(false),
             quota: Quota::new(),
+            counter: AtomicPtr::new(counter),
         };
         // SAFETY: the caller's memory has room for as many as there are probes.
         unsafe { record.write(function) };
         let cell = |before: u64| (probe.body - before) as *mut u64;
         // SAFETY: `is_sound`: in memory that was mapped just now, and is writable.
         unsafe { cell(RECORD_AT).write_unaligned(record.expose_provenance() as u64) };
-        let entry = match values {
-            [] => arch::entry(),
-            values if values::is_sampled(values) => arch::entry_sampled(),
+        let entry = match (values, counts::of(values)) {
+            ([], _) => arch::entry(),
+            (_, Some(Counted::Entries)) => arch::entry_counted(mote_sync::rseq::is_found()),
+            (_, Some(Counted::Both)) => arch::entry_counted_both(),
+            (values, None) if values::is_sampled(values) => arch::entry_sampled(),
             _ => arch::entry_with_values(),
         };
         // SAFETY: as above.
@@ -199,7 +225,7 @@ fn map_all(plan: &Plan<'static>, records: *mut Function) -> Result<usize> {
     if sealed.is_err() {
         plan.memories().for_each(|memory| unmap(&memory));
     }
-    sealed.map(|()| count)
+    sealed.map(|()| Mapped { count, busy })
 }
 
 fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {

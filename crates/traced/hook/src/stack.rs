@@ -7,7 +7,7 @@
 //! 0                   16 Ki                  32 Ki                             64 Ki
 //! | stubs, 16 bytes each |                    | slots, 32 bytes each             |
 //! ```
-//! So a stub knows its slot by its own address, whoever comes to it: a context that has gone over to another thread,
+//! So a stub knows its slot by its own address, whatever comes to it: a context that has gone over to another thread,
 //! or an unwinder. Slot 0 is the region's header, and its stub holds the address of the code that stubs go to.
 //!
 //! # Who may touch what
@@ -88,7 +88,7 @@ struct Header {
 
 /// Most regions.
 const REGIONS: usize = AREA[0] / REGION;
-/// Whose each region is: the process, in the upper half, and the thread; 0 for nobody's.
+/// Whose each region is: the process, in the upper half, and the thread; 0 for a free one.
 static OWNERS: [AtomicU64; REGIONS] = [const { AtomicU64::new(0) }; REGIONS];
 
 /// Where the area begins; 0 before.
@@ -200,7 +200,7 @@ impl Calls {
         }
         mote_agent::set_own_work(true);
         let top = top();
-        // Whoever begins a call finds no slot, and asks.
+        // A thread that begins a call finds no slot, and asks.
         set_top(0);
         Some(Calls { top })
     }
@@ -214,7 +214,7 @@ impl Calls {
         Some(&first.counters)
     }
 
-    /// Who has called: an address behind the call whose return address is at `place`; or, of a function that has come
+    /// The caller: an address behind the call whose return address is at `place`; or, of a function that has come
     /// by a jump from another one (tail call), in that one. The call itself has the last slot.
     pub(crate) fn caller(&self, place: usize) -> u64 {
         // SAFETY: the return address of the function that begins.
@@ -385,7 +385,7 @@ fn fresh() -> Option<usize> {
 /// Maps a region, with its stubs, and slots that are free.
 fn prepare(region: usize) -> Option<usize> {
     let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: of the area, which is ours, and of a region that nobody else was given.
+    // SAFETY: of the area, which is ours, and of a region that no other thread was given.
     unsafe { syscall(libc::SYS_mprotect, [region, REGION, writable, 0, 0, 0]) }.ok()?;
     let code: *mut u8 = core::ptr::with_exposed_provenance_mut(region);
     for number in 0..SLOTS {

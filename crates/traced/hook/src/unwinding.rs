@@ -32,7 +32,7 @@ pub(crate) fn describe(area: usize, bytes: usize) -> bool {
     let dlopen = unsafe { core::mem::transmute::<*const (), Dlopen>(dlopen) };
     // SAFETY: the symbol is the C library's `dlsym`.
     let dlsym = unsafe { core::mem::transmute::<*const (), Dlsym>(dlsym) };
-    // SAFETY: a name with a NUL. The library stays: whoever throws an exception loads it, too.
+    // SAFETY: a name with a NUL. The library stays: what throws an exception loads it, too.
     let library = unsafe { dlopen(c"libgcc_s.so.1".as_ptr(), libc::RTLD_NOW) };
     if library.is_null() {
         return false;

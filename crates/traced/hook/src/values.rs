@@ -5,6 +5,7 @@
 //! the program. That is a system call for each text, and for each structure.
 
 use crate::counters::{Reading, Spent};
+use crate::counts;
 use core::mem::MaybeUninit;
 use mote_agent::Function;
 use mote_layout::context::DROP;
@@ -69,6 +70,11 @@ pub(crate) fn is_sampled(values: &Values) -> bool {
     values.iter().any(|value| value.first() == Some(&(What::Left as u8)))
 }
 
+/// Whether calls with these values have a place where they are packed.
+pub(crate) fn is_packed(values: &Values) -> bool {
+    !values.is_empty() && counts::of(values).is_none()
+}
+
 /// Records a call that has ended, with its arguments: after it has returned with these registers, or not at all. `now`
 /// is what was counted until then, where it is a sample.
 pub(crate) fn end(
@@ -80,7 +86,7 @@ pub(crate) fn end(
 ) {
     let sample = packed.sample;
     let spent = match now.map(|now| now.since(&sample.before)) {
-        // Another thread goes on with what one has begun: nobody knows what was counted.
+        // Another thread goes on with what one has begun: what was counted is unknown.
         Some(None) => return,
         Some(Some(spent)) => spent,
         None => Spent::default(),

@@ -51,9 +51,11 @@ use crate::Error;
 use crate::arch::{self, HOP, Head, TRAP, serialise};
 use crate::code::{Code, SITE_BYTES};
 use crate::hop::may_hop;
+use crate::lock::PatchGuard;
 use crate::table::{BATCH, Published};
 use crate::trap::TABLE;
-use crate::write::{Memory, Writer};
+use crate::write::{Memory, NO_PAGES, Pages, Writer};
+use core::cell::UnsafeCell;
 use mote_sys::{Errno, membarrier};
 
 /// One site and what it becomes.
@@ -94,23 +96,45 @@ impl Change {
 pub(crate) struct Batch {
     changes: [Change; BATCH],
     len: usize,
+    /// No change has bytes from here on: sites come by their address, mostly.
+    end: usize,
+}
+
+/// What a patcher needs for a batch: too much for a stack, so it is the process's.
+pub(crate) struct Room {
+    pub(crate) batch: Batch,
+    pub(crate) pages: Pages,
+}
+
+struct Shelf(UnsafeCell<Room>);
+// SAFETY: `room` gives it to the holder of the lock only.
+unsafe impl Sync for Shelf {}
+static ROOM: Shelf = Shelf(UnsafeCell::new(Room { batch: Batch::NONE, pages: NO_PAGES }));
+
+/// The room for a batch, which is empty.
+pub(crate) fn room(_: &mut PatchGuard) -> &mut Room {
+    // SAFETY: `patch-locked`: there is one guard at a time, and it is borrowed for as long as the result.
+    let room = unsafe { &mut *ROOM.0.get() };
+    room.batch.clear();
+    room
 }
 
 impl Batch {
-    /// No changes.
-    pub(crate) fn new() -> Batch {
+    /// No changes. All of it are zeros, so that it takes no place in the program's file.
+    const NONE: Batch = {
         let none = Change { addr: 0, to: Code::Nop, old: [0; SITE_BYTES], new: [0; SITE_BYTES] };
-        Batch { changes: [none; BATCH], len: 0 }
-    }
+        Batch { changes: [none; BATCH], len: 0, end: 0 }
+    };
 
-    /// The changes.
+    /// The changes that are to be made, in the order in which they were added.
     pub(crate) fn changes(&self) -> &[Change] {
         self.changes.get(..self.len).unwrap_or_default()
     }
 
     /// True when a change of the site at `addr` must wait for the next batch: no room, or a site here shares bytes.
     pub(crate) fn excludes(&self, addr: usize) -> bool {
-        self.len == BATCH || self.changes().iter().any(|change| change.addr.abs_diff(addr) < SITE_BYTES)
+        let shares = |change: &Change| change.addr.abs_diff(addr) < SITE_BYTES;
+        self.len == BATCH || addr < self.end && self.changes().iter().any(shares)
     }
 
     /// Takes in a change that is not excluded.
@@ -118,6 +142,7 @@ impl Batch {
         if let Some(slot) = self.changes.get_mut(self.len) {
             *slot = change;
             self.len += 1;
+            self.end = self.end.max(change.addr.saturating_add(SITE_BYTES));
         }
     }
 
@@ -133,7 +158,7 @@ impl Batch {
 
     /// Throws out all.
     pub(crate) fn clear(&mut self) {
-        self.len = 0;
+        (self.len, self.end) = (0, 0);
     }
 }
 
@@ -156,8 +181,12 @@ pub(crate) enum Gate {
 ///
 /// # Safety
 /// `site-mapped`, `site-whole`, `target-enterable`, `patch-locked`, `one-thread`.
-pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
-    let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
+pub(crate) unsafe fn write_alone(
+    changes: &[Change],
+    memory: &mut Memory,
+    pages: &mut Pages,
+) -> Result<(), Error> {
+    let mut writer = Writer::new(memory, pages, changes.iter().map(|change| change.addr));
     for (n, change) in changes.iter().enumerate() {
         // SAFETY: `one-thread`, and `site-whole`: the bytes are one instruction.
         if let Err(errno) = unsafe { writer.write(change.addr, &change.new) } {
@@ -185,9 +214,14 @@ pub(crate) unsafe fn write_alone(changes: &[Change], memory: &mut Memory) -> Res
 /// # Safety
 /// `site-mapped`, `site-whole`, `target-enterable`, `patch-locked`; `old` is what is there. For [`Gate::Trap`] our
 /// handler is installed; for [`Gate::Hop`] `hop-fits`.
-pub(crate) unsafe fn write_among(gate: Gate, changes: &[Change], memory: &mut Memory) -> Result<(), Error> {
+pub(crate) unsafe fn write_among(
+    gate: Gate,
+    changes: &[Change],
+    memory: &mut Memory,
+    pages: &mut Pages,
+) -> Result<(), Error> {
     membarrier::register_sync_core().map_err(Error::NoBarrier)?;
-    let mut writer = Writer::new(memory, changes.iter().map(|change| change.addr));
+    let mut writer = Writer::new(memory, pages, changes.iter().map(|change| change.addr));
     TABLE.publish(changes.iter().map(|change| Published {
         addr: change.addr,
         leads_to: change.to.leads_to(change.addr),

@@ -24,8 +24,8 @@ pub enum Code {
 /// The jump may lie over several instructions, and end in the middle of one that it leaves alone: what of it lies over
 /// the begin of an instruction, but the first, is a breakpoint (a *guard*) whatever else the jump's bytes are. So a
 /// thread that stood there when it was written, or comes back there later, from a signal's handler or another context,
-/// goes on in the copy: nobody has to look where threads stand (instruction punning with traps: Chamith et al., PLDI
-/// 2017).
+/// goes on in the copy: the patcher need not look where threads stand (instruction punning with traps: Chamith et al.,
+/// PLDI 2017).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The program's bytes.

@@ -17,7 +17,7 @@ type Buffer = [u8; 4096];
 /// True when a SIGTRAP could kill a thread, or not reach our handler, which is installed.
 ///
 /// # Cost
-/// Two reads in `/proc` for each thread, and 63 other system calls.
+/// Three reads in `/proc` for each thread, and 63 other system calls.
 pub(crate) fn is_closed() -> bool {
     a_handler_blocks() || a_thread_blocks().unwrap_or(true)
 }
@@ -62,17 +62,27 @@ fn a_thread_blocks() -> Result<bool> {
 /// True when a thread blocks SIGTRAP, or may once its system call ends, or when a debugger takes its traps;
 /// false when it has gone.
 fn thread_blocks(task: Task) -> bool {
+    // Before and behind: one that waits again and again is in neither look, or it has waited for less than a look.
+    is_in_wait(task) || is_closed_now(task) || is_in_wait(task)
+}
+
+/// True when a thread blocks SIGTRAP at this moment, or when a debugger takes its traps; false when it has gone.
+fn is_closed_now(task: Task) -> bool {
     let mut buffer: Buffer = [0; 4096];
     let Ok(len) = task.read("status", &mut buffer) else { return false };
     let status = buffer.get(..len).unwrap_or_default();
     let is_traced = field(status, b"TracerPid:") != Some(b"0");
     let is_open = field(status, b"SigBlk:").and_then(hex).is_some_and(|mask| !blocks(mask as u64));
-    if is_traced || !is_open {
-        return true;
-    }
-    // Not every kernel has this file; without it the race of a thread that leaves `sigwait` stays.
-    let Ok(len) = task.read("syscall", &mut buffer) else { return false };
-    waits_with_other_mask(buffer.get(..len).unwrap_or_default())
+    is_traced || !is_open
+}
+
+/// True when a thread may block SIGTRAP once its system call ends.
+///
+/// Not every kernel has this file; without it the race of a thread that leaves `sigwait` stays.
+fn is_in_wait(task: Task) -> bool {
+    let mut buffer: Buffer = [0; 4096];
+    let read = task.read("syscall", &mut buffer);
+    read.is_ok_and(|len| waits_with_other_mask(buffer.get(..len).unwrap_or_default()))
 }
 
 /// True when `call`, the text of `/proc/.../syscall`, is a wait with a signal mask for its duration, after

@@ -62,7 +62,7 @@ pub use hop::{Hops, set_hops};
 pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
 pub use trap::{Lasting, Resume, add_lasting};
 
-use batch::{Batch, Change, Gate, read};
+use batch::{Batch, Change, Gate, Room, read};
 use core::fmt;
 use mote_sys::signal::chain::Installed;
 use mote_sys::{Errno, membarrier, time};
@@ -177,21 +177,21 @@ pub unsafe fn apply(
     edits: impl IntoIterator<Item = Edit>,
     mut refused: impl FnMut(Edit, Refusal),
 ) -> Result<Applied, Error> {
-    let guard = lock();
+    let mut guard = lock();
     if TABLE.is_published() {
         return Err(Error::Unfinished(Errno(libc::EBUSY)));
     }
     let mut applied = Applied::default();
-    let mut batch = Batch::new();
+    let room = batch::room(&mut guard);
     let mut memory = Memory::open();
     for edit in edits {
-        if batch.excludes(edit.addr) {
+        if room.batch.excludes(edit.addr) {
             // SAFETY: the caller's promises; `guard` is `patch-locked`.
-            unsafe { flush(&mut batch, &mut memory, &mut applied, &mut refused) }?;
+            unsafe { flush(room, &mut memory, &mut applied, &mut refused) }?;
         }
         // SAFETY: `site-mapped`.
         match unsafe { plan(edit) } {
-            Plan::Change(change) => batch.add(change),
+            Plan::Change(change) => room.batch.add(change),
             Plan::Nothing => applied.already += 1,
             Plan::Refuse(why) => {
                 applied.refused += 1;
@@ -200,7 +200,7 @@ pub unsafe fn apply(
         }
     }
     // SAFETY: the caller's promises; `guard` is `patch-locked`.
-    unsafe { flush(&mut batch, &mut memory, &mut applied, &mut refused) }?;
+    unsafe { flush(room, &mut memory, &mut applied, &mut refused) }?;
     drop(guard);
     Ok(applied)
 }
@@ -224,9 +224,9 @@ pub unsafe fn state(addr: usize) -> State {
 /// In such a child, `one-thread`, with no [`PatchGuard`] of its own, before it patches; `site-mapped` holds still.
 pub unsafe fn reset_after_fork() -> Result<(), Error> {
     lock::free();
-    let guard = lock();
+    let mut guard = lock();
     let mut memory = Memory::open();
-    let mut batch = Batch::new();
+    let Room { batch, pages } = batch::room(&mut guard);
     for Published { addr, leads_to, becomes } in TABLE.published() {
         // SAFETY: the caller's promise.
         let old = unsafe { read(addr) };
@@ -234,7 +234,7 @@ pub unsafe fn reset_after_fork() -> Result<(), Error> {
     }
     if TABLE.is_published() {
         // SAFETY: they are sites of a batch; `guard` is `patch-locked`; `one-thread` is the caller's promise.
-        unsafe { batch::write_alone(batch.changes(), &mut memory) }.map_err(|error| match error {
+        unsafe { batch::write_alone(batch.changes(), &mut memory, pages) }.map_err(|error| match error {
             Error::NotWritable { errno, .. } => Error::Unfinished(errno),
             other => other,
         })?;
@@ -272,7 +272,7 @@ unsafe fn plan(edit: Edit) -> Plan {
 /// # Safety
 /// As [`apply`], and `patch-locked`.
 unsafe fn flush(
-    batch: &mut Batch,
+    Room { batch, pages }: &mut Room,
     memory: &mut Memory,
     applied: &mut Applied,
     refused: &mut impl FnMut(Edit, Refusal),
@@ -290,10 +290,10 @@ unsafe fn flush(
             // and more.
             let _ = membarrier::register_sync_core();
             // SAFETY: the caller's promises; `gate` has seen `one-thread`.
-            unsafe { batch::write_alone(batch.changes(), memory) }
+            unsafe { batch::write_alone(batch.changes(), memory, pages) }
         }
         // SAFETY: the caller's promises; `gate` installed the handler.
-        Some(Gate::Trap) => unsafe { batch::write_among(Gate::Trap, batch.changes(), memory) },
+        Some(Gate::Trap) => unsafe { batch::write_among(Gate::Trap, batch.changes(), memory, pages) },
         Some(Gate::Hop) => {
             batch.retain(|change| {
                 let can_hop = change.can_hop();
@@ -303,7 +303,7 @@ unsafe fn flush(
                 can_hop
             });
             // SAFETY: the caller's promises; `hop-fits`: the others were thrown out.
-            match unsafe { batch::write_among(Gate::Hop, batch.changes(), memory) } {
+            match unsafe { batch::write_among(Gate::Hop, batch.changes(), memory, pages) } {
                 Err(Error::NotWritable { .. }) => {
                     batch.changes().iter().for_each(&mut refuse);
                     batch.clear();

@@ -46,7 +46,7 @@ use crate::code::SITE_BYTES;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Most sites in one batch.
-pub(crate) const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 512;
 
 /// One site being patched.
 struct Site {

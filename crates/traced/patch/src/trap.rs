@@ -30,7 +30,7 @@ const SI_KERNEL: c_int = 0x80;
 
 static TRAPS: Chain = Chain::new(libc::SIGTRAP);
 
-/// Who knows breakpoints that stay, guards ([`crate::Place`]). A list that only grows.
+/// What knows breakpoints that stay, guards ([`crate::Place`]). A list that only grows.
 static LASTING: AtomicPtr<Lasting> = AtomicPtr::new(core::ptr::null_mut());
 
 /// See [`Lasting::resume`].

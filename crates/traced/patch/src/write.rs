@@ -1,7 +1,7 @@
 //! Writing to text: `/proc/self/mem` first, pages made writable if that is refused.
 //!
 //! `/proc/self/mem` writes through the page protection (`FOLL_FORCE`), so the text never is writable for
-//! anybody else. Kernels built or booted with `proc_mem.force_override=never`, sandboxes and processes that
+//! other code. Kernels built or booted with `proc_mem.force_override=never`, sandboxes and processes that
 //! are not dumpable refuse it. Then the pages of the batch become writable beside readable and executable
 //! until the batch ends, which in turn SELinux (`execmod`) and `PR_SET_MDWE` refuse.
 //!
@@ -20,6 +20,10 @@ use mote_sys::{Errno, Result};
 const PAGE: usize = mote_sys::mem::PAGE_BYTES;
 /// A site lies in at most two pages.
 const PAGES: usize = 2 * BATCH;
+/// Room for the pages of a batch.
+pub(crate) type Pages = [Page; PAGES];
+/// Room that holds none.
+pub(crate) const NO_PAGES: Pages = [Page { start: 0, protection: 0 }; PAGES];
 
 /// `/proc/self/mem`, as long as it works.
 pub(crate) struct Memory(Option<Fd>);
@@ -46,7 +50,7 @@ impl Memory {
 
 /// A page made writable, and its protection before (`libc::PROT_*`).
 #[derive(Clone, Copy)]
-struct Page {
+pub(crate) struct Page {
     start: usize,
     protection: i32,
 }
@@ -54,7 +58,7 @@ struct Page {
 /// Writes the text of one batch of sites; restores the protection of their pages when dropped.
 pub(crate) struct Writer<'a> {
     memory: &'a mut Memory,
-    pages: [Page; PAGES],
+    pages: &'a mut Pages,
     /// Pages at the start of `pages` that belong to the batch.
     count: usize,
     is_open: bool,
@@ -62,9 +66,11 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// A writer for the sites at `addrs`, at most [`BATCH`].
-    pub(crate) fn new(memory: &'a mut Memory, addrs: impl Iterator<Item = usize>) -> Writer<'a> {
-        let protection = libc::PROT_READ | libc::PROT_EXEC;
-        let pages = [Page { start: 0, protection }; PAGES];
+    pub(crate) fn new(
+        memory: &'a mut Memory,
+        pages: &'a mut Pages,
+        addrs: impl Iterator<Item = usize>,
+    ) -> Writer<'a> {
         let mut writer = Writer { memory, pages, count: 0, is_open: false };
         for addr in addrs {
             writer.add(addr & !(PAGE - 1));
@@ -74,9 +80,10 @@ impl<'a> Writer<'a> {
     }
 
     fn add(&mut self, start: usize) {
-        let known = self.pages.iter().take(self.count).any(|page| page.start == start);
+        // Sites come by their address: most likely it is the last one.
+        let known = self.pages.iter().take(self.count).rev().any(|page| page.start == start);
         if let (false, Some(page)) = (known, self.pages.get_mut(self.count)) {
-            page.start = start;
+            *page = Page { start, protection: libc::PROT_READ | libc::PROT_EXEC };
             self.count += 1;
         }
     }
@@ -87,7 +94,7 @@ impl<'a> Writer<'a> {
     /// The error of making the page writable, when both ways are refused.
     ///
     /// # Safety
-    /// The site is mapped text, and may hold these bytes as far as anybody who runs it is concerned.
+    /// The site is mapped text, and may hold these bytes as far as any thread that runs it is concerned.
     pub(crate) unsafe fn write(&mut self, addr: usize, bytes: &[u8]) -> Result<()> {
         if self.memory.write(addr, bytes).is_ok() {
             return Ok(());

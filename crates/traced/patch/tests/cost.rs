@@ -1,5 +1,5 @@
 //! What patching costs: prints the figures that `docs/soundness/patch.md` quotes. That all sites are what they were
-//! made is checked; how long it took depends on who else has the machine.
+//! made is checked; how long it took depends on what else the machine does.
 
 mod support;
 

@@ -134,7 +134,7 @@ extern "C" fn note_ip(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_
     IP.store(context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize, SeqCst);
 }
 
-/// A crash reporter: notes, then calls who was there before.
+/// A crash reporter: notes, then calls the handler that was there before.
 extern "C" fn note_and_chain(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     note_ip(number, info, context);
     type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);

@@ -339,7 +339,7 @@ impl SharedMap {
         self.words.is_empty()
     }
 
-    /// Whether there is anyone to share them with.
+    /// Whether there is a session to share them with.
     pub fn is_shared(&self) -> bool {
         self.is_shared
     }

@@ -7,7 +7,8 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use mote_agent::{Between, Event, FAULTED};
 use mote_layout::context::{DROP, RECORD};
-use mote_ring::direct::{Piece, Row, Shape};
+use mote_ring::direct::{Piece, Row, Shape, WriteTo};
+use mote_ring::timing::{Now, Timing};
 use mote_ring::writer::Payload;
 use mote_ring::{Direct, Fragment, Record};
 
@@ -42,15 +43,13 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
 #[cold]
 #[inline(never)]
 fn emit_apart<F: Fields>(fields: F, event: &Event) {
-    if Two::<F>::FITS
-        && let Some(to) = event.direct()
-    {
-        return emit_direct(to, fields);
-    }
-    if Short::<F>::FITS
-        && let Some(to) = event.direct()
-    {
-        return emit_short(fields, event, to);
+    if Two::<F>::FITS || Short::<F>::FITS {
+        match event.direct() {
+            Some(to) if Two::<F>::FITS => return emit_direct(to, fields),
+            Some(to) => return emit_short(fields, event, to),
+            // Behind what is nearer to the floor, where a jump counts most.
+            None => core::hint::cold_path(),
+        }
     }
     match event.between() {
         Between::Nothing => {
@@ -70,7 +69,7 @@ fn emit_short<F: Fields>(fields: F, event: &Event, to: Direct) {
         return emit_now(event, fields);
     }
     // SAFETY: `put_pieces`.
-    if !unsafe { write_pieces::<F>(to, &pieces) } {
+    if !unsafe { write_pieces::<F>(to, Now, &pieces) } {
         emit_otherwise(to, &fields);
     }
 }
@@ -90,7 +89,22 @@ fn emit_many<F: Fields>(fields: F, event: &Event) {
 #[inline(always)]
 fn write_two_to_each<F: Fields>(fields: F, event: &Event) -> bool {
     let (first, second) = in_two(fields);
-    event.each_direct(|to| write_two::<F>(to, first, second), |ways| two_otherwise::<F>(ways, first, second))
+    let record = InTwo::<F> { first, second, fields: PhantomData };
+    event.each_direct(&record, |ways| two_otherwise::<F>(ways, first, second))
+}
+
+/// Fields that are in two words ([`in_two`]), as a record.
+struct InTwo<F> {
+    first: u64,
+    second: u64,
+    fields: PhantomData<F>,
+}
+
+impl<F: Fields> WriteTo for InTwo<F> {
+    #[inline(always)]
+    fn write_to<T: Timing>(&self, to: Direct, timing: T) -> bool {
+        write_two::<F>(to, timing, self.first, self.second)
+    }
 }
 
 /// Records numbers for the first of these sessions by the general way, and for each of the others as it can be.
@@ -106,11 +120,23 @@ fn two_otherwise<F: Fields>(ways: &[Option<Direct>], first: u64, second: u64) {
 fn write_pieces_to_each<F: Fields>(fields: &F, event: &Event) -> bool {
     let mut pieces = Pieces::uninit();
     put_pieces(fields, &mut pieces)
-        && event.each_direct(
-            // SAFETY: `put_pieces`.
-            |to| unsafe { write_pieces::<F>(to, &pieces) },
-            |ways| ways.iter().map_while(|to| *to).for_each(|to| emit_otherwise(to, fields)),
-        )
+        && event.each_direct(&InPieces::<F> { pieces: &pieces, fields: PhantomData }, |ways| {
+            ways.iter().map_while(|to| *to).for_each(|to| emit_otherwise(to, fields));
+        })
+}
+
+/// Fields as [`put_pieces`] has made them ready, as a record.
+struct InPieces<'p, F> {
+    pieces: &'p Pieces,
+    fields: PhantomData<F>,
+}
+
+impl<F: Fields> WriteTo for InPieces<'_, F> {
+    #[inline(always)]
+    fn write_to<T: Timing>(&self, to: Direct, timing: T) -> bool {
+        // SAFETY: `put_pieces`.
+        unsafe { write_pieces::<F>(to, timing, self.pieces) }
+    }
 }
 
 /// Fields that may be a piece each.
@@ -145,9 +171,9 @@ fn put_pieces<F: Fields>(fields: &F, pieces: &mut Pieces) -> bool {
 /// # Safety
 /// The pieces are of [`put_pieces`] of such fields.
 #[inline(always)]
-unsafe fn write_pieces<F: Fields>(to: Direct, pieces: &Pieces) -> bool {
+unsafe fn write_pieces<F: Fields>(to: Direct, timing: impl Timing, pieces: &Pieces) -> bool {
     // SAFETY: `Fields` is sealed: there are `COUNT` pieces, of 8 bytes at most.
-    unsafe { to.write_pieces::<Short<F>>(pieces.as_ptr().cast()) }
+    unsafe { to.write_pieces::<Short<F>>(timing, pieces.as_ptr().cast()) }
 }
 
 /// As [`record_two_otherwise`], of short fields.
@@ -189,7 +215,7 @@ impl<F: Fields> Shape for Two<F> {
 #[inline(always)]
 fn emit_direct<F: Fields>(to: Direct, fields: F) {
     let (first, second) = in_two(fields);
-    if !write_two::<F>(to, first, second) {
+    if !write_two::<F>(to, Now, first, second) {
         record_two_otherwise::<F>(to, first, second);
     }
 }
@@ -205,8 +231,8 @@ fn in_two<F: Fields>(fields: F) -> (u64, u64) {
 
 /// Writes a record of fields that are in two words ([`in_two`]); false when it has to be written otherwise.
 #[inline(always)]
-fn write_two<F: Fields>(to: Direct, first: u64, second: u64) -> bool {
-    if F::SIZE == 0 { to.write_none() } else { to.write_two::<Two<F>>(first, second) }
+fn write_two<F: Fields>(to: Direct, timing: impl Timing, first: u64, second: u64) -> bool {
+    if F::SIZE == 0 { to.write_none(timing) } else { to.write_two::<Two<F>>(timing, first, second) }
 }
 
 /// Fields of 16 bytes at most, in two words.

@@ -54,7 +54,7 @@ macro_rules! event {
 ///
 /// # Probes of the program's own
 /// `NAME.connect(closure)` has the closure called with the values wherever the event is emitted, by the thread that
-/// emits it, whether somebody records it or not. Several probes are called in the order in which they were connected;
+/// emits it, whether a session records it or not. Several probes are called in the order in which they were connected;
 /// rules of a recorder do not matter to them. It gives a [`Connection`](crate::Connection): its `disconnect` takes the
 /// probe out again, also from inside of a probe; dropping it leaves the probe connected.
 ///

@@ -63,7 +63,7 @@ pub trait Fields: Copy + Sealed {
 
 /// Room for fragments that grows by two with every field, contiguous in memory.
 pub trait AsFragments {
-    /// All of it.
+    /// The whole room, also what is not used yet.
     fn slots(&mut self) -> &mut [Fragment];
 }
 

@@ -14,6 +14,10 @@
 //!
 //! // Quick text.
 //! mote::note!("{n} bytes by {p}");
+//!
+//! // The calls of a function: an event f:answer when it returns, with how long it took.
+//! #[mote::probe(status: u16 = status)]
+//! fn answer(status: u16) {}
 //! ```
 //! While an event is off its fields are not evaluated: the site is a 5-byte NOP. `mote record -- ./program` switches
 //! it on. A program that is not recorded opens no socket, starts no thread and maps nothing.
@@ -38,6 +42,7 @@
 )]
 
 mod arch;
+mod call;
 mod connect;
 mod constructor;
 mod cooperate;
@@ -60,6 +65,7 @@ pub use field::{Element, Field, Packed};
 pub use fields::Fields;
 pub use mote_agent::{ChangeError, Connection, DynamicEvent, Event, announce, is_traced, wait_for_probes};
 pub use mote_layout::Level;
+pub use mote_macros::probe;
 pub use packer::Packer;
 pub use switch::{Switch, flip};
 
@@ -67,6 +73,7 @@ pub use switch::{Switch, flip};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::arch::meet;
+    pub use crate::call::Call;
     pub use crate::connect::connect;
     pub use crate::constructor::{CONSTRUCTOR, add_object, join, remove_object};
     pub use crate::emit::{record_fragments, record_judged, record_packed};

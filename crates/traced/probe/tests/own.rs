@@ -45,8 +45,8 @@ fn threads_go_the_new_way_when_a_switch_has_been_turned() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    // Turned on, then `TURNS` becomes odd; `TURNS` becomes even, then turned off. So who sees it odd
-                    // before and after has seen it on.
+                    // Turned on, then `TURNS` becomes odd; `TURNS` becomes even, then turned off. So a thread
+                    // that sees it odd before and after has seen it on.
                     let before = TURNS.load(Ordering::SeqCst);
                     let is_on = mote::is_on!(CHECKS);
                     let after = TURNS.load(Ordering::SeqCst);

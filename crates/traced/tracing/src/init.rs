@@ -96,7 +96,8 @@ fn ours() -> MutexGuard<'static, Option<Dispatch>> {
     OURS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes mote the global subscriber, unless the program has one. When it returns, there is one, whoever has set it.
+/// Makes mote the global subscriber, unless the program has one. When it returns, there is one, of mote or of the
+/// program.
 fn take_place() {
     let kept = ours();
     if STATE.load(Ordering::Acquire) != WAITING {

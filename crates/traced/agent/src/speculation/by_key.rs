@@ -10,9 +10,9 @@
 use crate::channel::{self, Channel};
 use crate::shared;
 use core::sync::atomic::Ordering;
-use mote_layout::Cause;
 use mote_layout::context::KEPT;
 use mote_layout::tracer::{KINDS_MAX, SPECULATION_JOIN, SPECULATION_LEAVE};
+use mote_loss::Cause;
 use mote_ring::Record;
 use mote_ring::speculation::keyed::{Key, Speculation};
 use mote_ring::speculation::{Pool, Refused};

@@ -1,8 +1,8 @@
 //! Nothing is shared with the session but the channel.
 
 use crate::channel::Channel;
-use mote_layout::Cause;
 use mote_layout::context::DROP;
+use mote_loss::Cause;
 
 /// Nothing is there to be hidden.
 pub(crate) fn hide(_session: usize) {}

@@ -5,6 +5,8 @@
 //! | `entry` | the code that bodies call: it notes the call in a slot, and has it return to the slot's stub |
 //! | `entry_with_values` | the same for functions with values: it always asks `calls::begin` |
 //! | `entry_sampled` | the same for functions with a quota: it passes by where there is none left |
+//! | `entry_counted` | the same for functions whose entries are counted: it touches no slot |
+//! | `entry_counted_both` | the same for those whose returns are counted, too |
 //! | `Kept` | the registers that a function has got, or returns; `General`, `Vectors`: as the code hands them over |
 //! | `stub`, `first_stub` | the code of a stub, and what stands in the place of the first one |
 //! | `frames`, `FRAMES_BYTES` | the description of all stubs for unwinders |
@@ -15,8 +17,8 @@ mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    FRAMES_BYTES, General, Kept, Vectors, can_keep_registers, entry, entry_sampled, entry_with_values,
-    first_stub, frames, stub,
+    FRAMES_BYTES, General, Kept, Vectors, can_keep_registers, entry, entry_counted, entry_counted_both,
+    entry_sampled, entry_with_values, first_stub, frames, stub,
 };
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -6,8 +6,8 @@ mod scenarios;
 mod session;
 
 use mote_bpf::{MapKind, MapShape};
-use mote_layout::Cause;
 use mote_layout::tracer;
+use mote_loss::Cause;
 use mote_wire::{How, filter_counters};
 use programs::*;
 use session::{Rings, Seen, Session, Wish, Wishes, filtered};

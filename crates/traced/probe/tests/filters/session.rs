@@ -1,8 +1,8 @@
 //! A session in the test's own process: it speaks the protocol, owns the rings, and believes what it reads.
 
 use mote_bpf::Insn;
-use mote_layout::Cause;
 use mote_layout::record::{PREFIX_BYTES, split};
+use mote_loss::Cause;
 use mote_ring::reader::{Channel, Look, Reader};
 use mote_ring::speculation::{self, Pool, Sizes};
 use mote_ring::{Clock, Geometry, Mode};
@@ -238,8 +238,8 @@ impl Session {
 pub(crate) struct Rings(Vec<Reader<'static>>);
 
 impl Rings {
-    /// The records that are new, ring by ring: what a full ring holds and no more, since who writes all the time may be
-    /// faster than this.
+    /// The records that are new, ring by ring: what a full ring holds and no more, since a program that never rests
+    /// may be faster than this.
     pub(crate) fn take(&mut self) -> Vec<Seen> {
         let mut all = Vec::new();
         for reader in &mut self.0 {

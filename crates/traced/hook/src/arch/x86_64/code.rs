@@ -5,25 +5,26 @@
 //!
 //! The short way uses no vector registers. The other one keeps what XSAVE keeps of [`XSAVED`], on the stack.
 
+use super::counting::{CALL, count};
 use crate::calls;
 use crate::stack::{NOWHERE, REGION, SLOTS_AT, STUB, Slot};
 use core::arch::global_asm;
 use core::arch::x86_64::__cpuid;
 use core::mem::offset_of;
-use mote_agent::Function;
+use mote_agent::{Counter, Function};
 use mote_layout::functions::RECORD_AT;
+use mote_sync::rseq;
 
 /// x87, SSE, AVX, AVX-512: what functions may change. Nothing that runs here touches the rest.
 const XSAVED: u32 = 0xe7;
 /// Room for that (2696 bytes by the architecture, in the standard format), and to align it.
 const XSAVE_BYTES: usize = 2696 + 64 + 56;
-/// Bytes of `call [rip + distance]`, with which a body begins.
-const CALL: u64 = 6;
 
 unsafe extern "C" {
     fn mote_function_entry();
     fn mote_function_entry_with_values();
     fn mote_function_entry_sampled();
+    fn mote_function_entry_counted();
     fn mote_function_return();
 }
 
@@ -40,6 +41,11 @@ pub(crate) fn entry_with_values() -> usize {
 /// The code that bodies of functions call whose calls are samples.
 pub(crate) fn entry_sampled() -> usize {
     mote_function_entry_sampled as *const () as usize
+}
+
+/// The code that bodies of functions call whose entries and returns are counted.
+pub(crate) fn entry_counted_both() -> usize {
+    mote_function_entry_counted as *const () as usize
 }
 
 /// The code of the stub `number`: it puts its own address into `rax`, which lies where the return address was, and goes
@@ -111,12 +117,8 @@ global_asm!(
     "pop rdi",
     "pop rsi",
     ".endm",
-    ".balign 64",
-    // For this library's other parts, and for nobody else.
-    ".globl mote_function_entry",
-    ".hidden mote_function_entry",
-    ".type mote_function_entry,@function",
-    "mote_function_entry:",
+    // The begin of a call that is noted in a slot, and is to be `recorded` or `counted`.
+    ".macro mote_enter becomes",
     "mote_keep_for_entry",
     "mov rcx, [rip + mote_function_top@gottpoff]",
     "mov rdx, fs:[rcx]",
@@ -145,12 +147,23 @@ global_asm!(
     "add rcx, rax",
     "mov [rsp + 40], rcx",
     "mov rcx, rdx",
+    ".ifc \\becomes, recorded",
     "rdtsc",
     "shl rdx, 32",
     "or rax, rdx",
     "mov [rcx + {began}], rax",
+    ".else",
+    // It has no time: that is how its end knows it.
+    "mov qword ptr [rcx + {began}], 0",
+    ".endif",
     "lea rax, [rsp + 40]",
     "mov [rcx + {place}], rax",
+    ".ifc \\becomes, counted",
+    "mov rax, [rsp + 32]",
+    "mov rax, [rax - {call} - {record_at}]",
+    "mov rdx, [rax + {counter}]",
+    count!("0"),
+    ".endif",
     "4:",
     "pop rax",
     // The overflow flag: 1 + 127 overflows.
@@ -188,10 +201,26 @@ global_asm!(
     "mov rdx, rax",
     "test rax, rax",
     "jnz 2b",
+    ".ifc \\becomes, counted",
+    // Without a slot nothing is told of its end.
+    "mov rax, [rsp + 32]",
+    "mov rax, [rax - {call} - {record_at}]",
+    "mov rdx, [rax + {counter}]",
+    count!("0"),
+    count!("8"),
+    ".endif",
     "jmp 4b",
+    ".endm",
+    ".balign 64",
+    // For this library's other parts only.
+    ".globl mote_function_entry",
+    ".hidden mote_function_entry",
+    ".type mote_function_entry,@function",
+    "mote_function_entry:",
+    "mote_enter recorded",
     ".size mote_function_entry, . - mote_function_entry",
     ".balign 16",
-    // For this library's other parts, and for nobody else.
+    // For this library's other parts only.
     ".globl mote_function_entry_with_values",
     ".hidden mote_function_entry_with_values",
     ".type mote_function_entry_with_values,@function",
@@ -200,7 +229,7 @@ global_asm!(
     "jmp 3b",
     ".size mote_function_entry_with_values, . - mote_function_entry_with_values",
     ".balign 16",
-    // For this library's other parts, and for nobody else.
+    // For this library's other parts only.
     ".globl mote_function_entry_sampled",
     ".hidden mote_function_entry_sampled",
     ".type mote_function_entry_sampled,@function",
@@ -213,9 +242,17 @@ global_asm!(
     "lock inc dword ptr [rax + {passed}]",
     "jmp 4b",
     ".size mote_function_entry_sampled, . - mote_function_entry_sampled",
+    ".balign 64",
+    // For this library's other parts only.
+    ".globl mote_function_entry_counted",
+    ".hidden mote_function_entry_counted",
+    ".type mote_function_entry_counted,@function",
+    "mote_function_entry_counted:",
+    "mote_enter counted",
+    ".size mote_function_entry_counted, . - mote_function_entry_counted",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
     ".balign 64",
-    // For this library's other parts, and for nobody else.
+    // For this library's other parts only.
     ".globl mote_function_return",
     ".hidden mote_function_return",
     ".type mote_function_return,@function",
@@ -236,6 +273,8 @@ global_asm!(
     "lea rdi, [rcx + {slot}]",
     "cmp fs:[rax], rdi",
     "jne 5f",
+    "cmp qword ptr [rcx + {began}], 0",
+    "je 7f",
     "push rcx",
     "push rsi",
     "push r8",
@@ -266,6 +305,14 @@ global_asm!(
     "pop rcx",
     "pop rax",
     "jmp [rsp - 32]",
+    // Of a call that is counted.
+    "7:",
+    "mov rdi, [rcx + {function}]",
+    "mov qword ptr [rcx + {place}], {nowhere}",
+    "mov fs:[rax], rcx",
+    "mov rdx, [rdi + {counter}]",
+    count!("8"),
+    "jmp 6b",
     "5:",
     "mote_call_with_all_kept {end}",
     "jmp 6b",
@@ -283,6 +330,12 @@ global_asm!(
     nowhere = const NOWHERE as isize,
     record_at = const RECORD_AT,
     call = const CALL,
+    counter = const offset_of!(Function, counter),
+    rows = const offset_of!(Counter, rows),
+    at = const offset_of!(Counter, at),
+    rseq_cs = const rseq::RSEQ_CS,
+    cpu_id = const rseq::CPU_ID,
+    signature = const rseq::SIGNATURE,
     left = const offset_of!(Function, quota.left),
     passed = const offset_of!(Function, quota.passed),
     begin = sym calls::begin,

@@ -1,9 +1,13 @@
 //! x86-64. See [`crate::arch`] for what each item is.
 
 mod code;
+mod counting;
 mod frames;
 mod kept;
 
-pub(crate) use code::{can_keep_registers, entry, entry_sampled, entry_with_values, first_stub, stub};
+pub(crate) use code::{
+    can_keep_registers, entry, entry_counted_both, entry_sampled, entry_with_values, first_stub, stub,
+};
+pub(crate) use counting::entry_counted;
 pub(crate) use frames::{FRAMES_BYTES, frames};
 pub(crate) use kept::{General, Kept, Vectors};
