@@ -65,6 +65,13 @@ pub enum Action {
         /// Each thread has its own.
         each_thread: bool,
     },
+    /// Give a process memory for the counts of a plan.
+    GiveCounts {
+        /// Its connection.
+        peer: PeerId,
+        /// The plan's number.
+        number: u64,
+    },
     /// A process has given us a socket that keeps what is sent to it.
     Keep(PeerId),
     /// The conversation with a program is over: its thread listens from now on.
@@ -97,7 +104,7 @@ pub enum Action {
     ChangeKernel {
         /// The request.
         ticket: Ticket,
-        /// What to do.
+        /// What is changed.
         change: KernelChange,
     },
     /// Attach what rules on kernel state need, if they do.
@@ -110,7 +117,7 @@ pub enum Action {
     DropMailbox(MailboxId),
     /// Answer a request.
     Answer {
-        /// Which.
+        /// The request.
         ticket: Ticket,
         /// It was done.
         done: bool,
@@ -119,7 +126,7 @@ pub enum Action {
     },
     /// Answer a request with how it is.
     AnswerStatus {
-        /// Which.
+        /// The request.
         ticket: Ticket,
         /// To be put behind it.
         remark: &'static str,

@@ -5,7 +5,6 @@ use crate::groups::{GroupId, Make, Rings};
 use crate::input::{Receipt, SendError};
 use crate::peer::{Awaits, Peer, PeerId, Seen, Way};
 use crate::problems::Kind;
-use crate::quota::Quota;
 use crate::session::{Now, Session};
 use crate::trust::Guard;
 use mote_journal::{Fact, Process};
@@ -19,25 +18,22 @@ impl Session {
         (way, sender, guard): (Way, Credentials, Guard),
         now: Now,
     ) {
-        let admitted = guard.admit(sender).and_then(|()| self.quota.admit(sender.uid, self.peers.values()));
-        if let Err(why) = admitted {
+        if let Err(why) = self.peers.connect(id, (way, sender, guard), now.at) {
             self.problem(Kind::Admission, sender.pid, format!("a process could not join: {why}"));
             self.act(Action::Close(id));
-            return;
         }
-        self.peers.insert(id, Peer::new(way, sender, guard, now.at));
     }
 
     /// The hello of a process: asks what the kernel says of the process.
     pub(crate) fn hello(&mut self, id: PeerId, sender: Credentials, hello: Hello, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         if let Err(why) = peer.guard.admit(sender) {
             return self.nonsense(id, &why, now);
         }
         (peer.pid, peer.uid) = (sender.pid, sender.uid);
         peer.hello = Some(hello);
         let (pid, uid) = (peer.pid, peer.uid);
-        if self.is_ending {
+        if !self.stage.is_recording() {
             return self.send(id, Letter::Refused(Refusal::Ending));
         }
         self.act(Action::Look { peer: id, pid, uid, how: hello.how, said: hello.pid });
@@ -45,14 +41,14 @@ impl Session {
 
     /// What the kernel says of a process that has said hello. It gets its rings, if it waits for some.
     pub(crate) fn looked(&mut self, id: PeerId, seen: Seen, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id).filter(|peer| peer.seen.is_none()) else { return };
+        let Some(peer) = self.peers.get_mut(id).filter(|peer| peer.seen.is_none()) else { return };
         let Some(hello) = peer.hello else { return };
         let (pid, uid) = (peer.pid, peer.uid);
         if let Err(why) = self.check_id((pid, uid), hello, &seen) {
             return self.nonsense(id, &why, now);
         }
         let whose = (seen.principal, seen.alone);
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.peers.get_mut(id) {
             peer.seen = Some(seen);
         }
         let mut changes = Vec::new();
@@ -68,7 +64,7 @@ impl Session {
         if hello.how == How::Fork {
             // A child goes on in its parent's rings, if these are to be used.
             let group = self.groups.join_again(whose.0, pid);
-            if let Some(peer) = self.peers.get_mut(&id) {
+            if let Some(peer) = self.peers.get_mut(id) {
                 peer.group = group;
             }
             if group.is_none() {
@@ -92,17 +88,17 @@ impl Session {
             Some(own) if own != said => {
                 return Err(format!("it claims to be process {said}, but is process {own}"));
             }
-            None if self.ids.get(&said).is_some_and(|known| *known != uid) => {
+            None if self.known.is_of_other(said, uid) => {
                 return Err(format!("it claims to be process {said}, which belongs to another user"));
             }
             _ => {}
         }
-        self.ids.insert(said, uid);
+        self.known.note_user(said, uid);
         Ok(())
     }
 
     fn await_rings(&mut self, id: PeerId, rings: Rings, awaits: Awaits, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         peer.awaits = Some((rings, awaits));
         match rings.make {
             Some(make) => self.act(Action::MakeRings(make)),
@@ -120,17 +116,15 @@ impl Session {
             return self.act(Action::MakeRings(make));
         }
         let waits = |peer: &Peer| peer.awaits.is_some_and(|(rings, _)| rings.group == group);
-        let waiting: Vec<PeerId> =
-            self.peers.iter().filter(|(_, peer)| waits(peer)).map(|(id, _)| *id).collect();
-        for id in waiting {
+        for id in self.peers.that(waits) {
             if made { self.give_rings(id, now) } else { self.give_none(id, now) }
         }
     }
 
     /// Gives a process the rings that it waits for.
     fn give_rings(&mut self, id: PeerId, now: Now) {
-        let has_bundle = self.filters.has_bundle();
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let has_bundle = self.selection.filters.has_bundle();
+        let Some(peer) = self.peers.get_mut(id) else { return };
         let Some((Rings { group, whose, .. }, awaits)) = peer.awaits else { return };
         let is_child = peer.hello.is_some_and(|hello| hello.how.is_child());
         match awaits {
@@ -155,7 +149,7 @@ impl Session {
 
     /// There are no rings for a process.
     fn give_none(&mut self, id: PeerId, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         let Some((_, awaits)) = peer.awaits.take() else { return };
         let pid = peer.pid;
         match awaits {
@@ -181,8 +175,8 @@ impl Session {
     /// A process that there is no memory for was told so. Of one that has ended meanwhile it cannot be said any more
     /// whose it was, and nothing of it is missing.
     fn refused(&mut self, id: PeerId, is_there: bool) {
-        let Some(pid) = self.peers.get(&id).filter(|_| is_there).map(|peer| peer.pid) else { return };
-        self.missing += 1;
+        let Some(pid) = self.peers.get(id).filter(|_| is_there).map(|peer| peer.pid) else { return };
+        self.problems.note_missing();
         let text = format!(
             "process {pid} is not recorded: all memory for buffers is taken by other processes; give larger --buffers"
         );
@@ -191,7 +185,7 @@ impl Session {
 
     /// Takes a process in that has its rings, or needs none.
     fn admit(&mut self, id: PeerId, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         let (Some(hello), Some(seen)) = (peer.hello, peer.seen.as_mut()) else { return };
         peer.is_admitted = true;
         let (pid, is_process) = (peer.pid, hello.how != How::Library);
@@ -206,8 +200,7 @@ impl Session {
             maps: std::mem::take(&mut seen.maps),
         };
         // Of a process that is known only what is new.
-        let known = self.maps.entry(hello.pid).or_default();
-        process.maps.retain(|map| known.insert((map.start, map.path.clone())));
+        self.known.note_maps(hello.pid, &mut process.maps);
         self.act(Action::Admitted { peer: id, pid: hello.pid, is_process });
         if is_process {
             self.act(Action::Cooperate(id));
@@ -228,9 +221,7 @@ impl Session {
         if !self.groups.retire(group) {
             return;
         }
-        let is_of = |peer: &Peer| peer.group == Some(group) && peer.listens();
-        let peers: Vec<PeerId> =
-            self.peers.iter().filter(|(_, peer)| is_of(peer)).map(|(id, _)| *id).collect();
+        let peers = self.peers.that(|peer| peer.group == Some(group) && peer.listens());
         peers.into_iter().for_each(|id| self.part(id));
         let text = "a process damaged the buffers that it shares with others of its user; \
                     each has buffers of its own from now on";
@@ -239,7 +230,7 @@ impl Session {
 
     /// Gives a process rings of its own instead of those of its group, if these are not used any more.
     pub(crate) fn part(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.get(&id).filter(|peer| peer.awaits.is_none()) else { return };
+        let Some(peer) = self.peers.get(id).filter(|peer| peer.awaits.is_none()) else { return };
         let Some(group) = peer.group.filter(|group| self.groups.is_retired(*group)) else { return };
         let Some(alone) = peer.seen.as_ref().map(|seen| seen.alone) else { return };
         let pid = peer.pid;
@@ -247,7 +238,7 @@ impl Session {
         let rings = self.groups.join((alone, alone), pid, &mut changes);
         self.change_rings(changes);
         let Some(rings) = rings else { return self.missing(pid, NO_OTHERS) };
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.peers.get_mut(id) {
             peer.awaits = Some((rings, Awaits::Instead(group)));
         }
         match rings.make {
@@ -256,7 +247,7 @@ impl Session {
                 let letter = Letter::Renew {
                     group: rings.group,
                     instead: Some(group),
-                    with_maps: self.filters.has_bundle(),
+                    with_maps: self.selection.filters.has_bundle(),
                 };
                 self.send(id, letter);
             }
@@ -266,7 +257,7 @@ impl Session {
 
     /// Other rings were sent to a process, or could not be.
     fn renewed(&mut self, id: PeerId, old: GroupId, done: bool, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         let Some((Rings { group: new, .. }, _)) = peer.awaits.take() else { return };
         let pid = peer.pid;
         if done {
@@ -285,7 +276,7 @@ impl Session {
 
     /// A connection was closed at the other end.
     pub(crate) fn hung_up(&mut self, id: PeerId, runs: bool, now: Now) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.peers.get(id) else { return };
         let (pid, hello) = (peer.pid, peer.hello.filter(|_| peer.is_process() && peer.is_admitted));
         // Of one that has ended in the middle of the conversation nothing is missing.
         if peer.is_unready() && (peer.goes_on || runs) {
@@ -299,7 +290,7 @@ impl Session {
 
     /// Closes a connection.
     pub(crate) fn close(&mut self, id: PeerId, now: Now) {
-        let Some(peer) = self.peers.remove(&id) else { return };
+        let Some(peer) = self.peers.remove(id) else { return };
         let awaited = peer.awaits.map(|(rings, _)| rings.group);
         peer.group.into_iter().chain(awaited).for_each(|group| self.leave(group, peer.pid, now));
         if let Some(hello) = peer.hello.filter(|_| peer.is_process() && peer.is_admitted) {
@@ -310,7 +301,7 @@ impl Session {
 
     /// A connection has said something that cannot be; it is closed.
     pub(crate) fn nonsense(&mut self, id: PeerId, why: &str, now: Now) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.peers.get(id) else { return };
         let (pid, is_letter) = (peer.pid, peer.way == Way::Mailbox && !peer.is_admitted);
         if is_letter {
             let text =
@@ -324,9 +315,7 @@ impl Session {
 
     /// Closes the connections that say nothing.
     pub(crate) fn close_silent(&mut self, now: Now) {
-        let silent: Vec<PeerId> =
-            self.peers.iter().filter(|(_, peer)| Quota::is_silent(peer, now.at)).map(|(id, _)| *id).collect();
-        silent.into_iter().for_each(|id| self.close(id, now));
+        self.peers.silent(now.at).into_iter().for_each(|id| self.close(id, now));
     }
 }
 

@@ -5,7 +5,6 @@ use crate::events::Announced;
 use crate::peer::PeerId;
 use crate::problems::Kind;
 use crate::session::{Now, Session};
-use mote_layout::functions::{SAMPLING_PROVIDER, function_of};
 use mote_sys::Errno;
 use mote_sys::socket::Credentials;
 use mote_wire::{Installed, Message, Ready, Reason};
@@ -14,7 +13,7 @@ use mote_words::counted;
 impl Session {
     /// A message has come over a connection.
     pub(crate) fn message(&mut self, id: PeerId, sender: Option<Credentials>, bytes: &[u8], now: Now) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.peers.get(id) else { return };
         let (pid, has_said_hello) = (peer.pid, peer.hello.is_some());
         let Some(sender) = sender.filter(|sender| sender.pid == pid) else {
             let other = sender.map_or(0, |sender| sender.pid);
@@ -29,7 +28,7 @@ impl Session {
     }
 
     fn heard(&mut self, id: PeerId, message: Message<'_>, now: Now) {
-        let Some(pid) = self.peers.get(&id).map(|peer| peer.pid) else { return };
+        let Some(pid) = self.peers.get(id).map(|peer| peer.pid) else { return };
         match message {
             Message::Events { texts, has_more, .. } => self.announced(id, texts, has_more),
             Message::Installed(done) => self.installed(pid, done),
@@ -37,9 +36,10 @@ impl Session {
                 let name = String::from_utf8_lossy(name).into_owned();
                 self.act(Action::Share { peer: id, name, words, each_thread });
             }
+            Message::WantsCounts { number } => self.act(Action::GiveCounts { peer: id, number }),
             Message::Ready(ready) => self.ready(id, ready),
             Message::GoesOn => {
-                if let Some(peer) = self.peers.get_mut(&id) {
+                if let Some(peer) = self.peers.get_mut(id) {
                     peer.goes_on = true;
                 }
                 self.act(Action::Listens(id));
@@ -59,20 +59,19 @@ impl Session {
     /// Takes in descriptions of events. Their ids are told when the metadata has them ([`Session::publish`]), or at
     /// once where more of them follow.
     fn announced(&mut self, id: PeerId, texts: &[u8], has_more: bool) {
-        let Some((pid, uid)) = self.peers.get(&id).map(|peer| (peer.pid, peer.uid)) else { return };
-        let room = self.quota.events_left(uid);
-        let first = self.new.len();
-        let mut ids = Vec::new();
-        let mut wrong = None;
+        let Some((pid, uid)) = self.peers.get(id).map(|peer| (peer.pid, peer.uid)) else { return };
+        let room = self.peers.events_left(uid);
+        let (mut ids, mut count, mut wrong) = (Vec::new(), 0, None);
         for text in mote_wire::texts(texts) {
-            let known = self.events.id_of(text).map(Announced::Known);
-            let announced = known.unwrap_or_else(|| match self.new.len() - first < room {
-                true => self.events.announce(text),
+            let known = self.selection.events.id_of(text).map(Announced::Known);
+            let announced = known.unwrap_or_else(|| match count < room {
+                true => self.selection.events.announce(text),
                 false => Announced::TooMany,
             });
             ids.push(match announced {
                 Announced::New(id) => {
-                    self.new.push(id);
+                    count += 1;
+                    self.unpublished.announce(id);
                     self.act(Action::KnowEvent(id));
                     Some(id)
                 }
@@ -87,8 +86,8 @@ impl Session {
                 }
             });
         }
-        self.quota.take_events(uid, self.new.len() - first);
-        if let Some(peer) = self.peers.get_mut(&id) {
+        self.peers.take_events(uid, count);
+        if let Some(peer) = self.peers.get_mut(id) {
             peer.announced = Some(ids);
             peer.has_more = has_more;
         }
@@ -117,13 +116,13 @@ impl Session {
     }
 
     fn ready(&mut self, id: PeerId, ready: Ready) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         peer.is_ready = true;
         let pid = peer.pid;
         self.act(Action::Listens(id));
         self.part(id);
         if ready.late_ms > 0 {
-            self.missing += 1;
+            self.problems.note_missing();
             let text = format!(
                 "process {pid} joined {} s late, and its events before that are missing: the recorder was busy or \
                  stopped, or the process had no descriptors left (ulimit -n)",
@@ -149,21 +148,11 @@ impl Session {
 
     /// Says which patterns match no event, when the first process has announced all of its own.
     fn report_patterns(&mut self) {
-        if std::mem::replace(&mut self.patterns_reported, true) {
-            return;
-        }
-        // Everything is waited for without a word: a program may have no event before it runs. Functions get theirs
-        // later, and who puts them there says which there are.
-        let patterns = self.filters.patterns();
-        let is_theirs = |pattern: &str| {
-            function_of(pattern).is_some() || pattern.split(':').next() == Some(SAMPLING_PROVIDER)
-        };
-        let patterns = patterns.filter(|pattern| *pattern != "*" && !is_theirs(pattern));
-        for (pattern, near) in self.events.unmatched(patterns) {
-            let near =
-                if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
+        for (pattern, similar) in self.selection.unmatched_once() {
+            let similar =
+                if similar.is_empty() { String::new() } else { format!("; similar: {}", similar.join(", ")) };
             self.actions
-                .push_back(Action::Say(format!("no event matches '{pattern}' yet; waiting for it{near}")));
+                .push_back(Action::Say(format!("no event matches '{pattern}' yet; waiting for it{similar}")));
         }
     }
 

@@ -103,8 +103,8 @@ impl Events {
             let pattern = Pattern::new(text);
             !self.iter().any(|(_, event)| pattern.matches(event.provider, event.name))
         });
-        let near =
+        let similar =
             |text| similar(text, names.iter().map(String::as_str)).into_iter().map(str::to_owned).collect();
-        misses.map(|text| (text, near(text))).collect()
+        misses.map(|text| (text, similar(text))).collect()
     }
 }

@@ -76,7 +76,7 @@ enum Memory {
     Asked,
     /// The rings that were made ahead are being taken.
     AskedAhead,
-    /// Is there.
+    /// The rings are made.
     Made,
 }
 

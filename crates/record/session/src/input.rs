@@ -34,7 +34,7 @@ pub enum Input<'i> {
     },
     /// A connection was closed at the other end.
     HungUp {
-        /// Which.
+        /// The connection.
         peer: PeerId,
         /// Its process still runs.
         runs: bool,
@@ -48,9 +48,9 @@ pub enum Input<'i> {
     },
     /// Answer to [`crate::Action::MakeRings`].
     Rings {
-        /// Whose they are.
+        /// The group whose processes share the rings.
         group: GroupId,
-        /// They are there.
+        /// True when the rings were made.
         made: bool,
     },
     /// Rings cannot be made ahead ([`crate::Action::PrepareRings`]).
@@ -121,7 +121,7 @@ pub enum Input<'i> {
     Words(Result<(), String>),
     /// A signal has arrived that asks for the end.
     Signal {
-        /// Which.
+        /// What the signal asks for.
         signal: Signal,
         /// How the command is.
         command: Command,

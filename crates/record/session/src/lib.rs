@@ -15,17 +15,21 @@
 //! | module | job |
 //! |---|---|
 //! | `input`, `action` | what happens, and what is to be done |
-//! | `session` | the state, and which part an input is for |
+//! | `session` | the parts of the state, and which one an input is for |
 //! | `admission` | processes come: rights, rings, the journal |
 //! | `conversation` | what processes say |
 //! | `publish` | new events: decided, written down, then their ids are told |
 //! | `requests` | what persons ask: other rules, snapshots, figures, another recorder's invitations |
-//! | `peer`, `quota`, `trust` | one connection; how many each user may have; which ones are admitted |
+//! | `peers`, `peer`, `quota`, `trust` | the connections; one of them; how many each user may have; which ones are let in |
+//! | `known` | the processes and threads that were seen, as the journal has them |
 //! | `groups` | which processes share rings, and how large these are |
+//! | `selection` | which events are recorded: the next two together |
 //! | `events`, `rules`, `objects`, `filters` | event descriptions and ids; the rules and what they make of each event |
 //! | `layout`, `memory` | where the maps of filters lie; the words that all processes share |
+//! | `unpublished` | events that no process knows the id of yet |
+//! | `waiting`, `invitations` | requests that are not answered yet; what other recordings have asked of processes |
 //! | `problems` | what is reported, and within which bounds |
-//! | `ending`, `over` | when a recording is over: signals, the command, who is left |
+//! | `ending`, `over` | when a recording is over: signals, the command, processes that are left |
 //! | `stage`, `farewell` | what the end waits for, one after the other; what is done then |
 #![forbid(unsafe_code)]
 
@@ -38,20 +42,26 @@ mod farewell;
 pub mod filters;
 pub mod groups;
 mod input;
+mod invitations;
+mod known;
 pub mod layout;
 pub mod memory;
 pub mod objects;
 mod over;
 mod peer;
+mod peers;
 mod problems;
 mod publish;
 mod quota;
 mod requests;
 pub mod rules;
+mod selection;
 mod session;
 mod settings;
 mod stage;
 pub mod trust;
+mod unpublished;
+mod waiting;
 
 pub use action::{Action, KernelChange, Letter};
 pub use ending::{Command, Outlook, Signal};

@@ -2,7 +2,6 @@
 
 use crate::action::{Action, Letter};
 use crate::ending::{Command, Outlook, Signal};
-use crate::peer::PeerId;
 use crate::session::{Now, Session};
 
 impl Session {
@@ -46,19 +45,13 @@ impl Session {
 
     /// Ends: all processes are to switch off. Those that never came to record anything are missing.
     pub(crate) fn say_goodbye(&mut self) {
-        let unready: Vec<i32> = self
-            .peers
-            .values()
-            .filter(|peer| peer.is_unready() && peer.goes_on)
-            .map(|peer| peer.pid)
-            .collect();
+        let unready = self.peers.iter().filter(|(_, peer)| peer.is_unready() && peer.goes_on);
+        let unready: Vec<i32> = unready.map(|(_, peer)| peer.pid).collect();
         for pid in unready {
             self.missing(pid, "joined, but was not ready before the recording ended");
         }
-        self.is_ending = true;
-        let greeted = self.peers.iter().filter(|(_, peer)| peer.hello.is_some());
-        let peers: Vec<PeerId> = greeted.map(|(id, _)| *id).collect();
-        peers.into_iter().for_each(|peer| self.send(peer, Letter::Stop));
+        let greeted = self.peers.that(|peer| peer.hello.is_some());
+        greeted.into_iter().for_each(|peer| self.send(peer, Letter::Stop));
     }
 
     /// Says how many more problems there were than were reported.

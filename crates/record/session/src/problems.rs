@@ -57,6 +57,8 @@ pub struct Problems {
     /// The newest, reported or not.
     newest: String,
     count: u64,
+    /// How many times events were lost of processes that came late or never; how many events is unknown.
+    missing: u64,
 }
 
 impl Problems {
@@ -79,6 +81,16 @@ impl Problems {
             None => self.more.push((kind, 1)),
         }
         false
+    }
+
+    /// Notes that an unknown number of events was lost of a process that came late or never.
+    pub(crate) fn note_missing(&mut self) {
+        self.missing += 1;
+    }
+
+    /// How many times events were lost so.
+    pub(crate) fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// How many there were, reported or not.

@@ -6,6 +6,7 @@ use crate::filters::{Filters, Scope, Weight};
 use crate::input::SendError;
 use crate::peer::{Peer, PeerId};
 use crate::problems::Kind;
+use crate::selection::Decided;
 use crate::session::Session;
 use mote_wire::ID_ON;
 
@@ -13,24 +14,22 @@ impl Session {
     /// Publishes the events that were announced in this round, and answers the processes that wait for ids. Those of a
     /// process that has more to announce wait, but not for longer than a tick: all metadata are written each time.
     pub(crate) fn publish(&mut self) {
-        let new = std::mem::take(&mut self.new);
+        let new = self.unpublished.take_announced();
         let mut is_urgent = false;
         if !new.is_empty() {
             let emitted =
                 self.with_filters(|filters, scope| new.iter().for_each(|id| filters.decide(*id, scope)));
-            self.unpublished.extend(new);
+            self.unpublished.decided(new);
             // Rules that emit others may do so at once.
             is_urgent = !emitted.is_empty();
-            self.unpublished.extend(emitted);
+            self.unpublished.decided(emitted);
         }
         let waits_for_all = |peer: &Peer| peer.announced.is_some() && !peer.has_more;
-        is_urgent |= self.peers.values().any(waits_for_all) || !self.peers.values().any(|peer| peer.has_more);
+        is_urgent |= self.peers.any(waits_for_all) || !self.peers.any(|peer| peer.has_more);
         if is_urgent {
             self.publish_all();
         }
-        let waiting: Vec<PeerId> =
-            self.peers.iter().filter(|(_, peer)| peer.announced.is_some()).map(|(id, _)| *id).collect();
-        for id in waiting {
+        for id in self.peers.that(|peer| peer.announced.is_some()) {
             if self.send_filters(id) {
                 self.send_ids(id);
             }
@@ -39,7 +38,7 @@ impl Session {
 
     /// Publishes all events that are not.
     pub(crate) fn publish_all(&mut self) {
-        let events = std::mem::take(&mut self.unpublished);
+        let events = self.unpublished.take_decided();
         if !events.is_empty() {
             self.act(Action::PublishEvents(events));
         }
@@ -47,18 +46,9 @@ impl Session {
 
     /// Lets the filters work on the session; returns the events that they have declared.
     pub(crate) fn with_filters(&mut self, work: impl FnOnce(&mut Filters, &mut Scope<'_>)) -> Vec<u32> {
-        let (mut emitted, mut reports) = (Vec::new(), Vec::new());
-        let mut scope = Scope {
-            layout: &mut self.layout,
-            words: &self.words,
-            events: &mut self.events,
-            emitted: &mut emitted,
-            reports: &mut reports,
-        };
-        work(&mut self.filters, &mut scope);
-        self.filters.tell_more(&mut reports);
+        let Decided { emitted, begins_to_speculate, reports } = self.selection.decide(work);
         self.actions.extend(emitted.iter().map(|id| Action::KnowEvent(*id)));
-        if self.filters.speculates() && !std::mem::replace(&mut self.speculates, true) {
+        if begins_to_speculate {
             self.act(Action::Speculate);
         }
         for (text, weight) in reports {
@@ -77,13 +67,7 @@ impl Session {
         if !emitted.is_empty() {
             self.act(Action::PublishEvents(emitted));
         }
-        let peers: Vec<PeerId> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.is_process() && peer.is_admitted)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in peers {
+        for id in self.peers.that(|peer| peer.is_process() && peer.is_admitted) {
             self.send_filters(id);
         }
     }
@@ -93,14 +77,14 @@ impl Session {
     pub(crate) fn send_filters(&mut self, id: PeerId) -> bool {
         // Filters may name the words that are shared.
         self.act(Action::Cooperate(id));
-        if !self.filters.has_bundle() {
+        if !self.selection.filters.has_bundle() {
             return true;
         }
-        if let Some(bytes) = self.filters.renew(&self.layout) {
-            self.act(Action::Bundle { generation: self.filters.generation(), bytes });
+        if let Some(bytes) = self.selection.renew() {
+            self.act(Action::Bundle { generation: self.selection.filters.generation(), bytes });
         }
-        let generation = self.filters.generation();
-        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        let generation = self.selection.filters.generation();
+        let Some(peer) = self.peers.get_mut(id) else { return false };
         if peer.generation >= generation {
             return true;
         }
@@ -119,7 +103,7 @@ impl Session {
 
     /// The newest filters were taken by a process, or not. Then those events stay off whose ids it waits for.
     pub(crate) fn filters_sent(&mut self, id: PeerId, done: Result<(), SendError>) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(id) else { return };
         let pid = peer.pid;
         match done {
             Ok(()) => self.send_ids(id),
@@ -155,8 +139,10 @@ impl Session {
 
     /// Tells a process the ids of the events that it has announced, if it waits for them.
     fn send_ids(&mut self, id: PeerId) {
-        let Some(ids) = self.peers.get_mut(&id).and_then(|peer| peer.announced.take()) else { return };
-        let word = |id: Option<u32>| id.map_or(0, |id| id | if self.filters.is_on(id) { ID_ON } else { 0 });
+        let Some(ids) = self.peers.get_mut(id).and_then(|peer| peer.announced.take()) else { return };
+        let word = |id: Option<u32>| {
+            id.map_or(0, |id| id | if self.selection.filters.is_on(id) { ID_ON } else { 0 })
+        };
         let words = ids.into_iter().map(word).collect();
         self.send(id, Letter::Ids(words));
     }

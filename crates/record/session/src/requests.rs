@@ -4,15 +4,14 @@
 use crate::action::{Action, KernelChange, Letter};
 use crate::filters::Filters;
 use crate::input::{Request, Ticket};
+use crate::invitations::{Forward, Invited};
 use crate::peer::PeerId;
-use crate::session::{Changing, FIGURES_PATIENCE, Forward, Inviting, Now, Session, Wanted};
-use crate::settings::{NEEDS_KERNEL, NO_SNAPSHOTS};
+use crate::session::{Now, Session};
+use crate::settings::NO_SNAPSHOTS;
+use crate::waiting::{Changing, Wanted};
 use mote_filter::Rule;
 use mote_words::counted;
 use std::collections::HashSet;
-
-/// Most joins that a recorder keeps in mind.
-const FORWARDS_MAX: usize = 64;
 
 impl Session {
     /// A person, or another recorder, asks for something.
@@ -20,16 +19,15 @@ impl Session {
         match request {
             Request::Enable { rules, kernel } => self.enable(ticket, rules, kernel),
             Request::Disable { patterns, kernel } => self.disable(ticket, patterns, kernel),
-            Request::Snapshot if !self.is_flight_recorder => {
+            Request::Snapshot if !self.capabilities.is_flight_recorder => {
                 self.answer(ticket, false, NO_SNAPSHOTS.to_owned());
             }
             Request::Snapshot => {
-                self.requests.asked.insert(ticket, Wanted::Snapshot);
+                self.waiting.ask(ticket, Wanted::Snapshot, now.at);
                 self.act(Action::AskSnapshot(ticket));
             }
             Request::Status => {
-                self.requests.asked.insert(ticket, Wanted::Figures);
-                self.requests.figures_since.get_or_insert(now.at);
+                self.waiting.ask(ticket, Wanted::Figures, now.at);
                 self.act(Action::AskFigures(ticket));
             }
             Request::Join { pid, place, mailbox } => match mailbox {
@@ -51,8 +49,8 @@ impl Session {
         if let Err(why) = self.check(&rules, &kernel) {
             return self.answer(ticket, false, why);
         }
-        if rules.iter().any(|rule| rule.names_shared_words(self.has_kernel)) {
-            match self.words.made() {
+        if rules.iter().any(|rule| rule.names_shared_words(self.capabilities.has_kernel)) {
+            match self.selection.words.made() {
                 Some(Ok(())) => {}
                 Some(Err(why)) => {
                     let text =
@@ -61,7 +59,7 @@ impl Session {
                 }
                 None => {
                     self.ask_for_words();
-                    return self.requests.for_words.push((ticket, rules, kernel));
+                    return self.waiting.for_words.push((ticket, rules, kernel));
                 }
             }
         }
@@ -69,19 +67,14 @@ impl Session {
         if kernel.is_empty() {
             return self.enable_rules(ticket, rules, count);
         }
-        self.requests.changes.insert(ticket, Changing::Enable(rules, count));
+        self.waiting.changes.insert(ticket, Changing::Enable(rules, count));
         self.act(Action::ChangeKernel { ticket, change: KernelChange::Enable(kernel) });
     }
 
     /// Whether rules can be added.
     fn check(&self, rules: &[Rule], kernel: &[Rule]) -> Result<(), String> {
-        if rules.iter().chain(kernel).any(Rule::snapshots) && !self.is_flight_recorder {
-            return Err(NO_SNAPSHOTS.to_owned());
-        }
-        if rules.iter().any(Rule::asks_kernel) && !self.has_kernel {
-            return Err(NEEDS_KERNEL.to_owned());
-        }
-        Filters::check(rules, &self.events)
+        self.capabilities.check(rules, kernel)?;
+        Filters::check(rules, &self.selection.events)
     }
 
     fn enable_rules(&mut self, ticket: Ticket, rules: Vec<Rule>, count: usize) {
@@ -91,14 +84,14 @@ impl Session {
         }
         self.act(Action::BeginCooperation);
         let text = counted(count, "rule is", "rules are") + " in force";
-        self.requests.concluding.push((ticket, before, text));
+        self.waiting.concluding.push((ticket, before, text));
     }
 
     fn disable(&mut self, ticket: Ticket, patterns: Vec<String>, kernel: Vec<String>) {
         if kernel.is_empty() {
             return self.disable_rules(ticket, &patterns, 0);
         }
-        self.requests.changes.insert(ticket, Changing::Disable(patterns));
+        self.waiting.changes.insert(ticket, Changing::Disable(patterns));
         self.act(Action::ChangeKernel { ticket, change: KernelChange::Disable(kernel) });
     }
 
@@ -108,7 +101,7 @@ impl Session {
         if !patterns.is_empty() {
             self.change_rules(|filters, scope| meant = filters.disable(patterns, scope));
             if meant == 0 {
-                let lines = self.filters.lines().join("\n  ");
+                let lines = self.selection.filters.lines().join("\n  ");
                 let text = format!(
                     "no rule has this pattern, and no recorded event matches it; the rules are\n  {lines}"
                 );
@@ -121,7 +114,7 @@ impl Session {
 
     /// The kernel's side has changed its rules, or not.
     pub(crate) fn kernel_changed(&mut self, ticket: Ticket, done: Result<usize, String>) {
-        let Some(changing) = self.requests.changes.remove(&ticket) else { return };
+        let Some(changing) = self.waiting.changes.remove(&ticket) else { return };
         match (done, changing) {
             (Err(why), _) => self.answer(ticket, false, why),
             (Ok(_), Changing::Enable(rules, count)) => self.enable_rules(ticket, rules, count),
@@ -131,7 +124,7 @@ impl Session {
 
     /// Answers the requests whose actions are done by now: a change is in force unless it brought problems.
     pub(crate) fn conclude(&mut self) {
-        for (ticket, before, text) in std::mem::take(&mut self.requests.concluding) {
+        for (ticket, before, text) in std::mem::take(&mut self.waiting.concluding) {
             if self.problems.count() == before {
                 self.answer(ticket, true, text);
             } else {
@@ -141,40 +134,27 @@ impl Session {
         }
     }
 
-    /// The consumer was asked, under this number.
-    pub(crate) fn asked(&mut self, ticket: Ticket, number: u64, _now: Now) {
-        match self.requests.asked.remove(&ticket) {
-            Some(Wanted::Snapshot) => self.requests.snapshots.push((number, ticket)),
-            Some(Wanted::Figures) => self.requests.figures.push((number, ticket)),
-            None => {}
-        }
-    }
-
     /// The snapshots that were asked for up to this number are one, or there is none.
     pub(crate) fn snapshot(&mut self, number: u64, came_to: &Result<String, String>) {
         let (done, text) = match came_to {
             Ok(text) => (true, text),
             Err(text) => (false, text),
         };
-        for ticket in due(&mut self.requests.snapshots, number) {
+        for ticket in self.waiting.take_snapshots(number) {
             self.answer(ticket, done, text.clone());
         }
     }
 
     /// What was in the rings when this number was asked for is counted.
     pub(crate) fn figures(&mut self, number: u64, remark: &'static str) {
-        for ticket in due(&mut self.requests.figures, number) {
+        for ticket in self.waiting.take_figures(number) {
             self.act(Action::AnswerStatus { ticket, remark });
-        }
-        if self.requests.figures.is_empty() {
-            self.requests.figures_since = None;
         }
     }
 
     /// Answers requests that have waited long enough for figures, with what is known.
     pub(crate) fn answer_old_figures(&mut self, now: Now) {
-        let since = self.requests.figures_since;
-        if since.is_some_and(|since| now.at.saturating_duration_since(since) > FIGURES_PATIENCE) {
+        if self.waiting.are_figures_late(now.at) {
             self.figures(u64::MAX, "\nthe disk is slow: these figures are a few seconds old");
         }
     }
@@ -184,9 +164,7 @@ impl Session {
     fn join(&mut self, ticket: Ticket, forward: Forward) {
         // One that is still joining us can be asked in a moment. A process has several connections when several of its
         // libraries have a copy of mote each.
-        let is_it =
-            |(_, peer): &(&PeerId, &crate::peer::Peer)| forward.pids.contains(&peer.pid) && peer.listens();
-        let peers: Vec<PeerId> = self.peers.iter().filter(is_it).map(|(id, _)| *id).collect();
+        let peers = self.peers.that(|peer| forward.pids.contains(&peer.pid) && peer.listens());
         if peers.is_empty() {
             self.act(Action::DropMailbox(forward.mailbox));
             return self.answer(ticket, false, String::new());
@@ -195,50 +173,32 @@ impl Session {
             let (place, mailbox) = (forward.place.clone(), forward.mailbox);
             self.send(*peer, Letter::Invitation { place, mailbox, ticket: Some(ticket) });
         }
-        self.requests.inviting.insert(ticket, Inviting { forward, receipts: peers.len(), taken: 0 });
+        self.invitations.begin(ticket, forward, peers.len());
     }
 
     /// An invitation was taken by one connection, or not.
     pub(crate) fn invited(&mut self, ticket: Option<Ticket>, taken: bool) {
         let Some(ticket) = ticket else { return };
-        let Some(inviting) = self.requests.inviting.get_mut(&ticket) else { return };
-        inviting.taken += usize::from(taken);
-        inviting.receipts = inviting.receipts.saturating_sub(1);
-        if inviting.receipts > 0 {
-            return;
+        match self.invitations.receipt(ticket, taken) {
+            None => {}
+            Some(Invited::Refused(mailbox)) => {
+                self.act(Action::DropMailbox(mailbox));
+                self.answer(ticket, false, "the process does not answer".to_owned());
+            }
+            Some(Invited::Taken { given_up }) => {
+                self.actions.extend(given_up.map(Action::DropMailbox));
+                self.answer(ticket, true, String::new());
+            }
         }
-        let Some(Inviting { forward, taken, .. }) = self.requests.inviting.remove(&ticket) else { return };
-        if taken == 0 {
-            self.act(Action::DropMailbox(forward.mailbox));
-            return self.answer(ticket, false, "the process does not answer".to_owned());
-        }
-        if self.forwards.len() >= FORWARDS_MAX
-            && let Some(oldest) = self.forwards.pop_front()
-        {
-            self.act(Action::DropMailbox(oldest.mailbox));
-        }
-        self.forwards.push_back(forward);
-        self.answer(ticket, true, String::new());
     }
 
     /// A process is ready to be spoken to: it is told of the recordings that its parent, or the program before it, has
     /// joined.
     pub(crate) fn forward(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.get(&id).filter(|peer| peer.is_process()) else { return };
+        let Some(peer) = self.peers.get(id).filter(|peer| peer.is_process()) else { return };
         let Some(hello) = peer.hello else { return };
-        let mut letters = Vec::new();
-        for forward in &mut self.forwards {
-            if forward.pids.contains(&peer.pid) || forward.pids.contains(&(hello.parent as i32)) {
-                forward.pids.insert(peer.pid);
-                let (place, mailbox) = (forward.place.clone(), forward.mailbox);
-                letters.push(Letter::Invitation { place, mailbox, ticket: None });
-            }
+        for (place, mailbox) in self.invitations.of_process(peer.pid, hello) {
+            self.send(id, Letter::Invitation { place, mailbox, ticket: None });
         }
-        letters.into_iter().for_each(|letter| self.send(id, letter));
     }
-}
-
-/// Takes out those that wait for a number up to this one.
-fn due(waiting: &mut Vec<(u64, Ticket)>, number: u64) -> Vec<Ticket> {
-    waiting.extract_if(.., |(wanted, _)| *wanted <= number).map(|(_, ticket)| ticket).collect()
 }

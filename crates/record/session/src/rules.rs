@@ -114,7 +114,7 @@ impl RuleList {
             .any(|entry| matches!(entry, Entry::Not(text) if Pattern::new(text).matches(provider, name)))
     }
 
-    /// For a person.
+    /// The rules as a person reads them, one line each.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|entry| match entry {
             Entry::Rule(rule) => rule_text(rule),

@@ -5,20 +5,25 @@ use crate::ending::End;
 use crate::events::Events;
 use crate::filters::Filters;
 use crate::groups::{Change, Groups};
-use crate::input::{Input, MailboxId, Ticket};
+use crate::input::Input;
+use crate::invitations::Invitations;
+use crate::known::Known;
 use crate::layout::Layout;
 use crate::memory::SharedWords;
 use crate::peer::{Peer, PeerId};
+use crate::peers::Peers;
 use crate::problems::{Kind, Problems};
 use crate::quota::Quota;
-use crate::settings::Settings;
+use crate::selection::Selection;
+use crate::settings::{Capabilities, Settings};
 use crate::stage::Stage;
-use mote_filter::Rule;
+use crate::unpublished::Unpublished;
+use crate::waiting::Waiting;
 use mote_journal::Fact;
 use mote_ring::Geometry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// When something happens.
 #[derive(Clone, Copy, Debug)]
@@ -31,89 +36,18 @@ pub struct Now {
 
 /// One recording's state.
 pub struct Session {
-    pub(crate) is_flight_recorder: bool,
-    pub(crate) has_kernel: bool,
-    pub(crate) peers: BTreeMap<PeerId, Peer>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) peers: Peers,
     pub(crate) groups: Groups,
-    pub(crate) quota: Quota,
-    pub(crate) events: Events,
-    pub(crate) filters: Filters,
-    pub(crate) layout: Layout,
-    pub(crate) words: SharedWords,
-    /// Events that were announced in this round.
-    pub(crate) new: Vec<u32>,
-    /// Events that metadata and journal do not have yet.
-    pub(crate) unpublished: Vec<u32>,
-    /// The event loop knows that rules keep records aside.
-    pub(crate) speculates: bool,
+    pub(crate) known: Known,
+    pub(crate) selection: Selection,
+    pub(crate) unpublished: Unpublished,
     pub(crate) problems: Problems,
-    /// How many times events were lost of processes that came late or never; how many events is unknown.
-    pub(crate) missing: u64,
-    /// Whose processes have which ids, as they see them themselves.
-    pub(crate) ids: HashMap<u32, u32>,
-    /// The processes that were seen, and the mappings of each that the journal has.
-    pub(crate) maps: HashMap<u32, HashSet<(u64, String)>>,
-    pub(crate) threads: BTreeSet<u32>,
-    pub(crate) patterns_reported: bool,
-    /// Other recordings that have joined processes of this one.
-    pub(crate) forwards: VecDeque<Forward>,
-    pub(crate) requests: Requests,
+    pub(crate) waiting: Waiting,
+    pub(crate) invitations: Invitations,
     pub(crate) end: End,
     pub(crate) stage: Stage,
-    /// No more processes are let in.
-    pub(crate) is_ending: bool,
     pub(crate) actions: VecDeque<Action>,
-}
-
-/// Another recording that processes of this one are in, too.
-pub(crate) struct Forward {
-    pub(crate) pids: HashSet<i32>,
-    pub(crate) place: String,
-    pub(crate) mailbox: MailboxId,
-}
-
-/// Requests that were not answered yet.
-#[derive(Default)]
-pub(crate) struct Requests {
-    /// Rules on events of processes that go into force when the kernel's side has taken its own.
-    pub(crate) changes: BTreeMap<Ticket, Changing>,
-    /// Changes that are made, with the number of problems before: what comes of them is known when all actions are
-    /// done.
-    pub(crate) concluding: Vec<(Ticket, u64, String)>,
-    /// Snapshots that are waited for, by the consumer's numbers.
-    pub(crate) snapshots: Vec<(u64, Ticket)>,
-    /// Figures that are waited for.
-    pub(crate) figures: Vec<(u64, Ticket)>,
-    /// Asked, and no number yet.
-    pub(crate) asked: BTreeMap<Ticket, Wanted>,
-    /// Since when the first figures are waited for.
-    pub(crate) figures_since: Option<Instant>,
-    /// Invitations on the way: receipts that are to come, and how many were taken.
-    pub(crate) inviting: BTreeMap<Ticket, Inviting>,
-    /// Rules to add that name words which all processes share, and are being made.
-    pub(crate) for_words: Vec<(Ticket, Vec<Rule>, Vec<Rule>)>,
-}
-
-/// What a request waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    Snapshot,
-    Figures,
-}
-
-/// A change of rules that waits for the kernel's side.
-pub(crate) enum Changing {
-    /// Rules to add, and how many in all.
-    Enable(Vec<Rule>, usize),
-    /// Patterns to take back.
-    Disable(Vec<String>),
-}
-
-/// An invitation on the way.
-pub(crate) struct Inviting {
-    pub(crate) forward: Forward,
-    pub(crate) receipts: usize,
-    pub(crate) taken: usize,
 }
 
 impl Session {
@@ -122,34 +56,21 @@ impl Session {
     /// # Errors
     /// An object with filters that cannot be used, and why.
     pub fn new(settings: Settings) -> Result<Session, (PathBuf, String)> {
-        let filters = Filters::new(&settings)?;
         let mut session = Session {
-            is_flight_recorder: settings.is_flight_recorder,
-            has_kernel: settings.has_kernel,
-            peers: BTreeMap::new(),
+            capabilities: settings.capabilities(),
+            peers: Peers::new(Quota::new(settings.own, settings.descriptors)),
             groups: Groups::new(settings.rings, settings.many_groups),
-            quota: Quota::new(settings.own, settings.descriptors),
-            events: Events::default(),
-            filters,
-            layout: settings.layout,
-            words: SharedWords::default(),
-            new: Vec::new(),
-            unpublished: Vec::new(),
-            speculates: false,
+            known: Known::default(),
+            selection: Selection::new(settings)?,
+            unpublished: Unpublished::default(),
             problems: Problems::default(),
-            missing: 0,
-            ids: HashMap::new(),
-            maps: HashMap::new(),
-            threads: BTreeSet::new(),
-            patterns_reported: false,
-            forwards: VecDeque::new(),
-            requests: Requests::default(),
+            waiting: Waiting::default(),
+            invitations: Invitations::default(),
             end: End::default(),
             stage: Stage::default(),
-            is_ending: false,
             actions: VecDeque::new(),
         };
-        if session.filters.names_shared_words() {
+        if session.selection.filters.names_shared_words() {
             session.ask_for_words();
         }
         Ok(session)
@@ -174,7 +95,7 @@ impl Session {
             Input::KernelChanged { ticket, done } => self.kernel_changed(ticket, done),
             Input::Problem { kind, pid, text } => self.problem(kind, pid, text),
             Input::Thread { tid, pid, at, name } => {
-                self.threads.insert(tid);
+                self.known.note_thread(tid);
                 self.act(Action::Note(Fact::Thread { tid, pid, at, name }));
             }
             Input::Damaged(group) => self.damaged(group),
@@ -182,7 +103,7 @@ impl Session {
                 self.groups.forget(group);
                 self.act(Action::DropRings(group));
             }
-            Input::Asked { ticket, number } => self.asked(ticket, number, now),
+            Input::Asked { ticket, number } => self.waiting.asked(ticket, number),
             Input::Snapshot(number, came_to) => self.snapshot(number, &came_to),
             Input::Figures(number) => self.figures(number, ""),
             Input::Words(made) => self.words_made(made),
@@ -220,13 +141,13 @@ impl Session {
 
     /// Events of a process are missing; how many is unknown.
     pub(crate) fn missing(&mut self, pid: i32, why: &str) {
-        self.missing += 1;
+        self.problems.note_missing();
         self.problem(Kind::Missing, pid, format!("process {pid} is not recorded: it {why}"));
     }
 
     /// Has the words made that all processes share, once.
     pub(crate) fn ask_for_words(&mut self) {
-        if self.words.ask() {
+        if self.selection.words.ask() {
             self.act(Action::MakeWords);
         }
     }
@@ -234,16 +155,16 @@ impl Session {
     /// The words that all processes share are there, or cannot be: then no rule that names them is in force.
     fn words_made(&mut self, made: Result<(), String>) {
         if let Err(why) = &made
-            && self.filters.names_shared_words()
+            && self.selection.filters.names_shared_words()
         {
-            self.filters.forget_shared_words();
+            self.selection.filters.forget_shared_words();
             let text = format!(
                 "no memory for the words that rules share with processes: {why}; rules with them are not in force"
             );
             self.problem(Kind::Rules, 0, text);
         }
-        self.words = SharedWords::Made(made);
-        for (ticket, rules, kernel) in std::mem::take(&mut self.requests.for_words) {
+        self.selection.words = SharedWords::Made(made);
+        for (ticket, rules, kernel) in std::mem::take(&mut self.waiting.for_words) {
             self.enable(ticket, rules, kernel);
         }
     }
@@ -266,47 +187,47 @@ impl Session {
 
     /// The connection of this number.
     pub fn peer(&self, peer: PeerId) -> Option<&Peer> {
-        self.peers.get(&peer)
+        self.peers.get(peer)
     }
 
     /// All connections.
     pub fn peers(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
-        self.peers.iter().map(|(id, peer)| (*id, peer))
+        self.peers.iter()
     }
 
     /// How many connections of processes there are.
     pub fn processes(&self) -> usize {
-        self.peers.values().filter(|peer| peer.is_process()).count()
+        self.peers.processes()
     }
 
     /// Whether a process is in the session, with the events on that it has to have on.
     pub fn is_recorded(&self, pid: i32) -> bool {
-        self.peers.values().any(|peer| peer.pid == pid && peer.is_ready)
+        self.peers.any(|peer| peer.pid == pid && peer.is_ready)
     }
 
     /// Processes and threads that were seen so far.
     pub fn seen(&self) -> (usize, usize) {
-        (self.maps.len(), self.threads.len())
+        self.known.count()
     }
 
     /// How many times an unknown number of events was lost of processes that came late or never.
     pub fn missed(&self) -> u64 {
-        self.missing
+        self.problems.missing()
     }
 
     /// The events, and their ids.
     pub fn events(&self) -> &Events {
-        &self.events
+        &self.selection.events
     }
 
     /// The rules, and what they make of events.
     pub fn filters(&self) -> &Filters {
-        &self.filters
+        &self.selection.filters
     }
 
     /// Where the maps of filters lie.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.selection.layout
     }
 
     /// The groups of processes, and their rings.
@@ -324,6 +245,3 @@ impl Session {
         self.groups.ahead()
     }
 }
-
-/// How long figures are waited for: a consumer that stands before a slow disk is worth knowing about now.
-pub(crate) const FIGURES_PATIENCE: Duration = Duration::from_secs(1);

@@ -44,3 +44,34 @@ pub struct Settings {
     /// places there, which stay. So the order of inputs decides where a name is, and nothing else.
     pub names: SharedNames,
 }
+
+impl Settings {
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities { is_flight_recorder: self.is_flight_recorder, has_kernel: self.has_kernel }
+    }
+}
+
+/// What can be asked of a recording beside events of processes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capabilities {
+    /// Snapshots can be taken.
+    pub(crate) is_flight_recorder: bool,
+    /// The kernel's events are recorded, too.
+    pub(crate) has_kernel: bool,
+}
+
+impl Capabilities {
+    /// Whether the recording can do what rules on events of processes, and on those of the kernel, ask for.
+    ///
+    /// # Errors
+    /// What is missing, for a person.
+    pub(crate) fn check(self, rules: &[Rule], kernel: &[Rule]) -> Result<(), String> {
+        if rules.iter().chain(kernel).any(Rule::snapshots) && !self.is_flight_recorder {
+            return Err(NO_SNAPSHOTS.to_owned());
+        }
+        if rules.iter().any(Rule::asks_kernel) && !self.has_kernel {
+            return Err(NEEDS_KERNEL.to_owned());
+        }
+        Ok(())
+    }
+}

@@ -37,13 +37,13 @@ impl Trust {
 
     /// Whether the sender is unknown: the kernel was not asked yet when the message was sent, or neither the process
     /// nor its user has a number in our namespaces.
-    pub fn is_stranger(self, who: Credentials) -> bool {
-        who.pid == 0 && who.uid == self.overflow
+    pub fn is_stranger(self, peer: Credentials) -> bool {
+        peer.pid == 0 && peer.uid == self.overflow
     }
 
     /// Whether a process may be recorded here.
-    pub fn records(self, who: Credentials) -> bool {
-        !self.is_stranger(who) && (self.is_root() || self.are_same(who.uid, self.own))
+    pub fn records(self, peer: Credentials) -> bool {
+        !self.is_stranger(peer) && (self.is_root() || self.are_same(peer.uid, self.own))
     }
 
     /// Whether requests about the recording are done for this user.
@@ -77,9 +77,9 @@ impl Guard {
     ///
     /// # Errors
     /// Why not, for a person.
-    pub fn admit(self, who: Credentials) -> Result<(), String> {
-        let Credentials { pid, uid, .. } = who;
-        if self.trust.records(who) && self.only.is_none_or(|only| only == uid) {
+    pub fn admit(self, peer: Credentials) -> Result<(), String> {
+        let Credentials { pid, uid, .. } = peer;
+        if self.trust.records(peer) && self.only.is_none_or(|only| only == uid) {
             return Ok(());
         }
         Err(match self.only {
@@ -102,7 +102,7 @@ impl Guard {
 mod tests {
     use super::*;
 
-    fn who(pid: i32, uid: u32) -> Credentials {
+    fn peer(pid: i32, uid: u32) -> Credentials {
         Credentials { pid, uid, gid: uid }
     }
 
@@ -112,17 +112,17 @@ mod tests {
         let user = Trust { own: 1000, overflow: 65534 };
         let nobody = Trust { own: 65534, overflow: 65534 };
         for uid in [0, 1000, 1001, 65534] {
-            assert!(root.records(who(7, uid)));
-            assert_eq!(user.records(who(7, uid)), uid == 1000);
-            assert!(!nobody.records(who(7, uid)), "also not itself");
+            assert!(root.records(peer(7, uid)));
+            assert_eq!(user.records(peer(7, uid)), uid == 1000);
+            assert!(!nobody.records(peer(7, uid)), "also not itself");
         }
-        assert!(!root.records(who(0, 65534)), "a message of nobody");
-        assert!(root.records(who(0, 0)) && user.records(who(0, 1000)), "of another pid namespace");
+        assert!(!root.records(peer(0, 65534)), "a message of nobody");
+        assert!(root.records(peer(0, 0)) && user.records(peer(0, 1000)), "of another pid namespace");
         for (trust, obeyed) in [(root, [0].as_slice()), (user, &[0, 1000]), (nobody, &[0])] {
             let all = [0, 1000, 1001, 65534].into_iter().filter(|uid| trust.obeys(*uid));
             assert_eq!(all.collect::<Vec<_>>(), obeyed);
         }
         let guard = Guard { trust: root, only: Some(1000) };
-        assert!(guard.admit(who(7, 1000)).is_ok() && guard.admit(who(7, 0)).is_err());
+        assert!(guard.admit(peer(7, 1000)).is_ok() && guard.admit(peer(7, 0)).is_err());
     }
 }

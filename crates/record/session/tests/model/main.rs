@@ -300,7 +300,7 @@ impl World {
         let is_refused = |link: &Link| link.is_refused && !link.is_admitted && link.welcomed == 0;
         assert!(
             again || !self.end.is_ending || self.open.get(&id).is_some_and(is_refused),
-            "who comes when it is over is told so"
+            "a process that comes when it is over learns so"
         );
     }
 
@@ -375,7 +375,10 @@ impl World {
         }
         let stay =
             self.session.peers().filter(|(_, peer)| peer.listens() && peer.group() == Some(group)).count();
-        assert!(stay as u64 <= self.session.missed() - missed, "who stays in damaged rings is told of");
+        assert!(
+            stay as u64 <= self.session.missed() - missed,
+            "processes that stay in damaged rings are reported"
+        );
     }
 
     /// What the event loop does, and what must hold of it.
