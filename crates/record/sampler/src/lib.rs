@@ -14,11 +14,13 @@
 //! | `sample` | a record that is a sample |
 //! | `records` | the other records: mappings, forks, names |
 //! | `mappings` | what processes have mapped; of all of them, without samples, too |
+//! | `copies` | copies of stacks that records of others have: events with `--stack` |
 //! | `unwind` | a copy of a stack to addresses |
 //! | `modules` | what of a file unwinding needs |
 #![forbid(unsafe_code)]
 
 mod arch;
+mod copies;
 pub mod mappings;
 mod modules;
 mod records;
@@ -27,5 +29,6 @@ mod sampler;
 mod unwind;
 mod waits;
 
+pub use copies::Copies;
 pub use sampler::{Error, Round, Sampler, Settings, Targets};
 pub use unwind::{OffCpu, Sample};

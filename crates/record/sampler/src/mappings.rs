@@ -33,7 +33,7 @@ pub struct Change {
     pub parent: u32,
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// What.
+    /// How the process began or changed.
     pub how: How,
     /// The program's name; empty when it is not known.
     pub name: String,
@@ -207,7 +207,7 @@ impl Table {
             }
             What::Map(map) => {
                 let Some(process) = self.process(pid) else { return };
-                process.map(&map);
+                replace(&mut process.maps, map.clone());
                 match news.processes.iter_mut().rev().find(|change| change.pid == pid) {
                     // The mappings of a program follow its exec.
                     Some(change) if change.how != How::Fork => change.maps.push(map),
@@ -249,16 +249,16 @@ impl Table {
 }
 
 impl Process {
-    /// Takes a mapping, which replaces what was there.
-    fn map(&mut self, map: &Map) {
-        self.maps.retain(|_, other| other.end <= map.start || other.start >= map.end);
-        self.maps.insert(map.start, map.clone());
-    }
-
     fn change(&self, pid: u32, at: u64, how: How) -> Change {
         let maps = self.maps.values().cloned().collect();
         Change { pid, parent: self.parent, at, how, name: self.name.clone(), maps }
     }
+}
+
+/// Takes a mapping, which replaces what was there.
+pub(crate) fn replace(maps: &mut BTreeMap<u64, Map>, map: Map) {
+    maps.retain(|_, other| other.end <= map.start || other.start >= map.end);
+    maps.insert(map.start, map);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What unwinding needs of a file that is mapped: its frames' descriptions, and where its segments are.
 
+use crate::arch::RESTORER;
 use framehop::{ExplicitModuleSectionInfo, Module};
 use mote_journal::Map;
 use mote_symbol::mapped::{self, Mapped};
@@ -15,6 +16,11 @@ use std::time::SystemTime;
 
 /// Most bytes of frames of one file.
 const FRAMES_MAX: u64 = 256 << 20;
+/// Code of more bytes is not searched for where handlers return to: it is of a C library, or of a program that has one
+/// in it.
+const TEXT_MAX: u64 = 8 << 20;
+/// Most such places of one file.
+const RESTORERS_MAX: usize = 8;
 /// Files that are remembered.
 const FILES_MAX: usize = 1024;
 
@@ -28,6 +34,16 @@ struct File {
     header: Option<(Range<u64>, Bytes)>,
     frames: Option<(Range<u64>, Bytes)>,
     segments: Vec<Segment>,
+    /// Where handlers of signals return to.
+    restorers: Vec<u64>,
+}
+
+/// A mapping of code whose frames are known.
+pub(crate) struct Known {
+    pub(crate) code: Range<u64>,
+    pub(crate) module: Module<Bytes>,
+    /// Where handlers of signals return to.
+    pub(crate) restorers: Vec<u64>,
 }
 
 /// Files that were looked at, by path and build id.
@@ -36,16 +52,12 @@ pub(crate) struct Files(HashMap<(String, String), Option<Arc<File>>>);
 
 impl Files {
     /// What a process has mapped, as the unwinder takes it, but for what has no frames.
-    pub(crate) fn modules<'m>(
-        &mut self,
-        pid: u32,
-        maps: impl Iterator<Item = &'m Map>,
-    ) -> Vec<Module<Bytes>> {
+    pub(crate) fn modules<'m>(&mut self, pid: u32, maps: impl Iterator<Item = &'m Map>) -> Vec<Known> {
         let now = LazyCell::new(|| mapped::code(pid));
         maps.filter_map(|map| self.module(map, || file_of(pid, map, &now))).collect()
     }
 
-    fn module(&mut self, map: &Map, read: impl FnOnce() -> Option<Option<File>>) -> Option<Module<Bytes>> {
+    fn module(&mut self, map: &Map, read: impl FnOnce() -> Option<Option<File>>) -> Option<Known> {
         if self.0.len() >= FILES_MAX {
             self.0.clear();
         }
@@ -73,12 +85,17 @@ impl Files {
             eh_frame_hdr,
             ..ExplicitModuleSectionInfo::default()
         };
-        Some(Module::new(map.path.clone(), map.start..map.end, base, sections))
+        let code = map.start..map.end;
+        let restorers = file.restorers.iter().map(|at| at.wrapping_add(base));
+        let restorers = restorers.filter(|at| code.contains(at)).collect();
+        let module = Module::new(map.path.clone(), code.clone(), base, sections);
+        Some(Known { code, module, restorers })
     }
 }
 
-/// Reads the very file that a process has mapped, whatever has its name, by what it has mapped `now`. `None` when the
-/// process is gone, and it cannot be had, `Some(None)` when it has nothing for us.
+/// Reads the very file that a process has mapped, whatever has its name, by what it has mapped `now`; when the process
+/// is gone the file with its name, if that has its build id. `None` when it cannot be had, `Some(None)` when it has
+/// nothing for us.
 fn file_of(
     pid: u32,
     map: &Map,
@@ -92,8 +109,12 @@ fn file_of(
         return Some(None);
     }
     let frames = Frames { build_id: &map.build_id };
-    let file = now.iter().find(|mapped| mapped.map.start == map.start)?.file?;
-    let opened = file.open(pid, (map.start, map.end), &map.path).ok()?;
+    let is_it = |mapped: &&Mapped| mapped.map.start == map.start && mapped.map.path == map.path;
+    let opened = match now.iter().find(is_it) {
+        Some(mapped) => mapped.file?.open(pid, (map.start, map.end), &map.path).ok()?,
+        None if map.build_id.is_empty() => return None,
+        None => mapped::open_named(&map.path).ok()?,
+    };
     let read = with_elf(Path::new(&format!("/proc/self/fd/{}", opened.as_raw_fd())), frames);
     Some(read.ok().flatten())
 }
@@ -119,6 +140,12 @@ impl Visit for Frames<'_> {
         let range = |address: u64, len: u64| address..address.saturating_add(len);
         if let Some(text) = elf.section_by_name(".text") {
             file.text = Some(range(text.address(), text.size()));
+            if text.size() <= TEXT_MAX {
+                let code = text.data()?;
+                let found = code.windows(RESTORER.len()).enumerate().filter(|(_, bytes)| *bytes == RESTORER);
+                file.restorers =
+                    found.take(RESTORERS_MAX).map(|(at, _)| text.address() + at as u64).collect();
+            }
         }
         let section = |name: &str| -> Result<Option<(Range<u64>, Bytes)>, object::Error> {
             let Some(found) = elf.section_by_name(name).filter(|found| found.size() <= FRAMES_MAX) else {

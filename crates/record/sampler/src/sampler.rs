@@ -45,7 +45,7 @@ pub enum Targets {
     Started,
     /// These processes, and what they start from now on.
     Processes(Vec<u32>),
-    /// All.
+    /// All processes of the machine.
     All,
 }
 
@@ -364,7 +364,7 @@ impl Sampler {
                     let changes = record.changes_mappings();
                     self.table.take(record, &mut round.news);
                     if changes || round.news.processes.len() > before {
-                        self.unwinder.forget(pid);
+                        self.unwinder.forget((pid, 0));
                     }
                 }
                 What::Leaves(raw, cpu) => {

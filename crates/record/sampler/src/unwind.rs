@@ -2,14 +2,15 @@
 
 use crate::arch::Registers;
 use crate::mappings::Table;
-use crate::modules::{Bytes, Files};
+use crate::modules::{Bytes, Files, Known};
 use crate::sample::Raw;
-use framehop::{CacheNative, MayAllocateDuringUnwind, Unwinder as _, UnwinderNative};
+use framehop::{CacheNative, FrameAddress, MayAllocateDuringUnwind, Unwinder as _, UnwinderNative};
+use mote_journal::Map;
+use mote_layout::stack::{End, FRAMES_MAX};
 use std::collections::HashMap;
+use std::ops::Range;
 
-/// Most frames of a stack: what the kernel gives by default (sysctl `kernel.perf_event_max_stack`).
-const FRAMES_MAX: usize = 127;
-/// Processes whose modules are remembered.
+/// Address spaces whose modules are remembered.
 const SPACES_MAX: usize = 512;
 
 /// Where a thread was.
@@ -42,57 +43,130 @@ pub struct OffCpu {
     pub is_preempted: bool,
 }
 
-type Space = UnwinderNative<Bytes, MayAllocateDuringUnwind>;
+/// What unwinding knows of the memory of a process.
+#[derive(Default)]
+struct Space {
+    unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
+    /// Where the code lies whose frames are known.
+    known: Vec<Range<u64>>,
+    /// Where handlers of signals return to.
+    restorers: Vec<u64>,
+}
+
+impl Space {
+    fn of(modules: Vec<Known>) -> Space {
+        let mut space = Space::default();
+        for Known { code, module, restorers } in modules {
+            space.known.push(code);
+            space.restorers.extend(restorers);
+            space.unwinder.add_module(module);
+        }
+        space
+    }
+
+    /// Whether frames are known of the code at an address, or of the call that returns there.
+    fn knows(&self, address: u64) -> bool {
+        self.known.iter().any(|code| code.contains(&address) || code.contains(&address.wrapping_sub(1)))
+    }
+}
 
 /// Unwinds stacks of all processes.
 #[derive(Default)]
 pub(crate) struct Unwinder {
     files: Files,
-    spaces: HashMap<u32, Space>,
+    /// By process, and by which of its programs.
+    spaces: HashMap<(u32, u32), Space>,
+    /// Modules of spaces that were made since the cache was empty.
+    modules: usize,
     cache: CacheNative<MayAllocateDuringUnwind>,
 }
 
+/// The cache tells spaces apart by 16 bits, which count modules (`framehop`, `modules_generation`): before they come
+/// around, it is emptied.
+const MODULES_MAX: usize = 1 << 15;
+
+/// How far beyond a copy a stack may go on, for it to be the stack that is read there, and not something else that is
+/// taken for one: what stacks have as usual (`ulimit -s`).
+const BEYOND: u64 = 8 << 20;
+
+/// Bytes of a stack that may lie above its first frame, for what begins a program.
+const BEGIN: u64 = 64;
+
 impl Unwinder {
-    /// What a process has mapped is no longer what it was.
-    pub(crate) fn forget(&mut self, pid: u32) {
-        self.spaces.remove(&pid);
+    /// What this program of a process has mapped is no longer what it was.
+    pub(crate) fn forget(&mut self, of: (u32, u32)) {
+        self.spaces.remove(&of);
     }
 
     /// The sample with its stack.
     pub(crate) fn finish(&mut self, raw: Raw, cpu: u32, table: &Table) -> Sample {
-        let (user, is_whole) = match raw.copy {
-            Some((registers, stack)) => self.unwind(raw.pid, registers, &stack, table),
-            None => (raw.user, false),
-        };
-        let Raw { pid, tid, time, kernel, .. } = raw;
+        let Raw { pid, tid, time, kernel, mut user, copy } = raw;
+        let is_whole = copy.is_some_and(|(registers, stack)| {
+            self.unwind((pid, 0), table.maps(pid), (registers, &stack, false), &mut user).is_none()
+        });
         Sample { pid, tid, cpu, time, kernel, user, is_whole, off_cpu: None }
     }
 
-    fn unwind(&mut self, pid: u32, registers: Registers, stack: &[u8], table: &Table) -> (Vec<u64>, bool) {
-        let Unwinder { files, spaces, cache } = self;
-        if spaces.len() >= SPACES_MAX {
-            spaces.clear();
+    /// Appends the addresses of a stack, by what the process `pid` has mapped. `true`: there is no more of the stack
+    /// than the copy. Returns why they end before its begin.
+    pub(crate) fn unwind<'m>(
+        &mut self,
+        (pid, program): (u32, u32),
+        maps: impl Iterator<Item = &'m Map>,
+        (registers, stack, is_to_end): (Registers, &[u8], bool),
+        to: &mut Vec<u64>,
+    ) -> Option<End> {
+        let Unwinder { files, spaces, modules, cache } = self;
+        if spaces.len() >= SPACES_MAX || *modules >= MODULES_MAX {
+            (*spaces, *modules) = (HashMap::new(), 0);
+            *cache = CacheNative::default();
         }
-        let space = spaces.entry(pid).or_insert_with(|| {
-            let mut space = Space::new();
-            files.modules(pid, table.maps(pid)).into_iter().for_each(|module| space.add_module(module));
+        let space = spaces.entry((pid, program)).or_insert_with(|| {
+            let space = Space::of(files.modules(pid, maps));
+            *modules += space.known.len() + 1;
             space
         });
         let bottom = registers.stack_pointer();
+        let mut is_beyond = false;
         let mut read = |address: u64| {
-            let at = address.checked_sub(bottom).and_then(|at| usize::try_from(at).ok()).ok_or(())?;
-            let word = stack.get(at..).and_then(|rest| rest.first_chunk::<8>()).ok_or(())?;
-            Ok(u64::from_le_bytes(*word))
+            let at = address.checked_sub(bottom).ok_or(())?;
+            let word = usize::try_from(at).ok().and_then(|at| stack.get(at..)?.first_chunk::<8>());
+            is_beyond = word.is_none() && at < BEYOND;
+            Ok(u64::from_le_bytes(*word.ok_or(())?))
         };
-        let mut frames = space.iter_frames(registers.instruction(), registers.to_unwind(), cache, &mut read);
-        let mut found = Vec::new();
-        while found.len() < FRAMES_MAX {
-            match frames.next() {
-                Ok(Some(frame)) => found.push(frame.address()),
-                Ok(None) => return (found, true),
-                Err(_) => break,
+        let (mut now, mut at) = (registers.to_unwind(), registers.instruction());
+        let mut address = FrameAddress::from_instruction_pointer(at);
+        let most = to.len() + FRAMES_MAX;
+        let end = loop {
+            if to.len() >= most {
+                return Some(End::Frames);
             }
+            to.push(at);
+            if space.restorers.contains(&at) && address.is_return_address() {
+                let Ok(interrupted) = Registers::interrupted(now.sp(), &mut read) else { break End::Code };
+                (now, at) = (interrupted.to_unwind(), interrupted.instruction());
+                address = FrameAddress::from_instruction_pointer(at);
+                if interrupted.stack_pointer().wrapping_sub(bottom) > stack.len() as u64 {
+                    to.push(at);
+                    return Some(End::Stack);
+                }
+                continue;
+            }
+            match space.unwinder.unwind_frame(address, &mut now, cache, &mut read) {
+                // By frame pointers, each 0 looks like an end: only code that says so is one.
+                Ok(None) if space.knows(at) => return None,
+                Ok(Some(caller)) if let Some(next) = FrameAddress::from_return_address(caller) => {
+                    (at, address) = (caller, next);
+                }
+                Ok(_) | Err(_) => break End::Code,
+            }
+        };
+        // Where the kernel has entered a program (`_start` of the dynamic linker) there may be no frame.
+        let left = bottom.wrapping_add(stack.len() as u64).wrapping_sub(now.sp());
+        if is_to_end && left <= BEGIN {
+            return None;
         }
-        (found, false)
+        // Of a process that ends there is no stack any more.
+        Some(if is_beyond && !stack.is_empty() { End::Copy } else { end })
     }
 }

@@ -3,12 +3,13 @@
 //! | item | what a processor's folder gives |
 //! |---|---|
 //! | `REGISTERS` | how many registers samples have (`mote_sys::perf`) |
-//! | `Registers` | these registers, as the unwinder takes them |
+//! | `Registers` | these registers, as the unwinder takes them; those that a signal has interrupted |
+//! | `RESTORER` | the code to which handlers of signals return |
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{REGISTERS, Registers};
+pub(crate) use x86_64::{REGISTERS, RESTORER, Registers};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

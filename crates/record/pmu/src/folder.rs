@@ -1,0 +1,351 @@
+//! A recording as a capture: `cpuN.pt` or `TID.pt`, and `sideband.jsonl` (`mote_capture`).
+
+use crate::elsewhere::Elsewhere;
+use crate::kernel::{Code, KCORE, Kcore};
+use crate::recorder::Output;
+use mote_capture::perf::Notes;
+use mote_capture::{Head, Image, KERNEL, Note, Of, Processor, SIDEBAND, What, hex, name_of};
+use mote_clock::Sample;
+use mote_perfdata::intel_pt::Clock;
+use mote_perfdata::record::{EXECUTABLE, File as Which, Mmap, Mode, Task, is_anonymous};
+use mote_perfdata::{Record, SampleId};
+use mote_symbol::collect::{self, BuildIds};
+use mote_words::counted_grouped;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Where the files of a capture are made.
+pub trait Files: Debug + Send {
+    /// Makes one, which must not be there yet, to be written and read.
+    ///
+    /// # Errors
+    /// As open(2).
+    fn create(&self, name: &str) -> io::Result<File>;
+}
+
+/// A directory by its path, which nobody else changes.
+impl Files for PathBuf {
+    fn create(&self, name: &str) -> io::Result<File> {
+        File::options().read(true).write(true).create_new(true).open(self.join(name))
+    }
+}
+
+/// The files with packets.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    files: Box<dyn Files>,
+    streams: BTreeMap<Of, File>,
+}
+
+/// Packets without records.
+impl Output for Packets {
+    fn packets(&mut self, of: Of, bytes: &[u8]) -> io::Result<()> {
+        let file = match self.streams.get_mut(&of) {
+            Some(file) => file,
+            None => {
+                let file = self.files.create(&name_of(of))?;
+                self.streams.entry(of).or_insert(file)
+            }
+        };
+        file.write_all(bytes)
+    }
+
+    fn record(&mut self, _: &Record, _: &SampleId) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A capture that is being written.
+#[derive(Debug)]
+pub struct Folder {
+    packets: Packets,
+    notes: Notes,
+    sideband: BufWriter<File>,
+    /// The kernel's code.
+    kernel_file: Option<File>,
+    build_ids: BuildIds,
+    /// Processes that were seen.
+    seen: BTreeSet<i32>,
+    clock: Option<Clock>,
+    /// Code of processes that is of no file.
+    elsewhere: Elsewhere,
+    /// The kernel's memory, where its code is recorded.
+    kcore: Option<Kcore>,
+    /// What is not in the capture, and why.
+    problems: Vec<String>,
+}
+
+/// Bytes that are copied of a program of eBPF.
+const PROGRAM_MAX: u64 = 1 << 20;
+/// The file with the kernel's code.
+const KERNEL_FILE: &str = "kernel";
+
+impl Folder {
+    /// In a directory that has no capture yet.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(files: Box<dyn Files>, processor: &Processor, clock: Option<Clock>) -> io::Result<Folder> {
+        let mut sideband = BufWriter::new(files.create(SIDEBAND)?);
+        serde_json::to_writer(&mut sideband, &Head::Processor(processor.clone()))?;
+        writeln!(sideband)?;
+        let notes = Notes::new(clock, collect::vdso().ok());
+        Ok(Folder {
+            packets: Packets { files, streams: BTreeMap::new() },
+            notes,
+            sideband,
+            kernel_file: None,
+            build_ids: BuildIds::default(),
+            seen: BTreeSet::new(),
+            clock,
+            elsewhere: Elsewhere::default(),
+            kcore: None,
+            problems: Vec::new(),
+        })
+    }
+
+    /// Begins another capture in `files`, with all notes so far, for other packets.
+    ///
+    /// # Errors
+    /// The notes cannot be read, or it cannot be written.
+    pub(crate) fn copy(&mut self, files: Box<dyn Files>) -> io::Result<Packets> {
+        self.sideband.flush()?;
+        let copy = |from: &File, name: &str| {
+            let (mut to, mut at) = (files.create(name)?, 0);
+            let mut buffer = vec![0; 256 << 10];
+            loop {
+                match from.read_at(&mut buffer, at)? {
+                    0 => return Ok::<_, io::Error>(()),
+                    read => {
+                        to.write_all(&buffer[..read])?;
+                        at += read as u64;
+                    }
+                }
+            }
+        };
+        copy(self.sideband.get_ref(), SIDEBAND)?;
+        self.kernel_file.as_ref().map_or(Ok(()), |file| copy(file, KERNEL_FILE))?;
+        Ok(Packets { files, streams: BTreeMap::new() })
+    }
+
+    /// Notes a process as it is now: the names of its threads, and what it has mapped. One that has gone has nothing.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn know(&mut self, pid: i32) -> io::Result<()> {
+        for tid in threads(pid) {
+            let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+            let task = Task { pid, tid };
+            self.record(&Record::Comm { task, is_exec: false, name: name.trim_end().into() }, &before())?;
+        }
+        let Ok(id) = u32::try_from(pid) else { return Ok(()) };
+        let mut maps = collect::maps(id);
+        self.build_ids.fill(id, &mut maps);
+        for map in maps {
+            let build_id = hex::read(&map.build_id).filter(|id| !id.is_empty());
+            let unknown = Which::Inode { major: 0, minor: 0, inode: 0, generation: 0 };
+            let mmap = Mmap {
+                task: Task { pid, tid: pid },
+                mode: Mode::User,
+                start: map.start,
+                len: map.end.saturating_sub(map.start),
+                offset: map.offset,
+                file: build_id.map_or(unknown, Which::BuildId),
+                protection: EXECUTABLE,
+                flags: 0,
+                path: map.path.into(),
+            };
+            self.record(&Record::Mmap(mmap), &before())?;
+        }
+        Ok(())
+    }
+
+    /// Copies the kernel's code as it is now. What cannot be read is in [`Folder::problems`].
+    ///
+    /// # Errors
+    /// It cannot be written.
+    ///
+    /// # Cost
+    /// Some 30 MB, in memory and in the capture.
+    pub(crate) fn kernel(&mut self) -> io::Result<()> {
+        let read = Kcore::open(Path::new(KCORE)).and_then(|kcore| Ok((Code::read(&kcore)?, kcore)));
+        let (code, kcore) = match read {
+            Ok(read) => read,
+            Err(why) => {
+                self.problems.push(format!("the kernel's code is not recorded: {KCORE}: {why}"));
+                return Ok(());
+            }
+        };
+        self.problems.extend(code.problem.clone());
+        let mut file = self.packets.files.create(KERNEL_FILE)?;
+        file.write_all(&code.file())?;
+        self.kernel_file = Some(file);
+        for (start, bytes, offset) in code.places() {
+            let path = KERNEL_FILE.into();
+            let what = What::Image(Image { start, bytes, path, offset, build_id: None });
+            write(&mut self.sideband, &of(KERNEL, None, what))?;
+        }
+        self.kcore = Some(kcore);
+        Ok(())
+    }
+
+    /// Whether code that is of no file is to be looked at.
+    pub(crate) fn is_due(&self) -> bool {
+        self.elsewhere.is_due()
+    }
+
+    /// Notes what has changed of code that is of no file, for about a millisecond; the next look goes on. The time
+    /// stamp counter is at `now`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn look(&mut self, now: Option<u64>) -> io::Result<()> {
+        self.elsewhere.look(note_code(&mut self.sideband, now))
+    }
+
+    /// Notes all that has changed of code that is of no file, as far as there is time.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn look_at_all(&mut self, now: Option<u64>) -> io::Result<()> {
+        self.elsewhere.look_at_all(note_code(&mut self.sideband, now))
+    }
+
+    /// How many mappings of code there were whose bytes are not known: they were gone before they were read.
+    #[must_use]
+    pub fn unknown(&self) -> u64 {
+        self.elsewhere.missing().0
+    }
+
+    /// What is not in the capture, and why; it notes that, too.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn problems(&mut self) -> io::Result<Vec<String>> {
+        let (unread, refused) = self.elsewhere.missing();
+        let mut problems = std::mem::take(&mut self.problems);
+        let unread = (unread, "mapping", "mappings", "of code of no file could not be read");
+        let refused = (refused, "page", "pages", "of code of no file were too many: 64 MiB are kept");
+        for (count, one, many, what) in [unread, refused].into_iter().filter(|(count, ..)| *count > 0) {
+            problems.push(format!("{} {what}", counted_grouped(count, one, many)));
+        }
+        for why in &problems {
+            write(&mut self.sideband, &of(KERNEL, None, What::Lost { why: why.clone() }))?;
+        }
+        Ok(problems)
+    }
+
+    /// Looks at what a record says of code that is of no file.
+    fn see(&mut self, record: &Record, id: &SampleId) -> io::Result<()> {
+        match record {
+            Record::Mmap(mmap) if mmap.protection & EXECUTABLE != 0 && mmap.mode == Mode::User => {
+                let path = &mmap.path;
+                // In the upper half of all addresses is what the kernel has for programs since ever: [vsyscall].
+                let is_ours = mmap.start >> 63 == 0 && path.as_os_str() != Notes::VDSO;
+                let is_gone = || path.to_string_lossy().ends_with(" (deleted)");
+                if is_ours && (is_anonymous(path) || is_gone()) {
+                    self.elsewhere.mapped(mmap.task.pid, mmap.start, mmap.len);
+                }
+            }
+            Record::Fork(lifetime) if lifetime.task.pid != lifetime.parent.pid => {
+                self.elsewhere.forked(lifetime.task.pid, lifetime.parent.pid);
+            }
+            Record::Comm { task, is_exec: true, .. } => self.elsewhere.gone(task.pid),
+            Record::Exit(lifetime) if lifetime.task.pid == lifetime.task.tid => {
+                self.elsewhere.gone(lifetime.task.pid);
+            }
+            Record::Ksymbol { start, len, is_removed: false, .. } => {
+                let Some(kcore) = &self.kcore else { return Ok(()) };
+                // It may be gone already.
+                let Ok(code) = kcore.read(*start, u64::from(*len).min(PROGRAM_MAX)) else { return Ok(()) };
+                let time = id.time.and_then(|time| Some(self.clock?.tsc(time)));
+                return write(&mut self.sideband, &of(KERNEL, time, What::Code { start: *start, code }));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes the time stamp counter beside the kernel's clocks.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn clocks(&mut self, sample: &Sample) -> io::Result<()> {
+        let Sample { ticks, monotonic_ns, realtime_ns, error_ns } = *sample;
+        let what = What::Clock { monotonic_ns, realtime_ns, error_ns };
+        write(&mut self.sideband, &of(KERNEL, Some(ticks), what))
+    }
+
+    /// The processes that were seen since the last time.
+    pub fn take_seen(&mut self) -> BTreeSet<i32> {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Writes what is held back.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.sideband.flush()
+    }
+}
+
+/// A note about a process.
+fn of(pid: i32, time: Option<u64>, what: What) -> Note {
+    let tid = if pid == KERNEL { -1 } else { pid };
+    Note { pid, tid, cpu: None, instructions: None, time, what }
+}
+
+fn write(to: &mut impl Write, note: &Note) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, note)?;
+    writeln!(to)
+}
+
+/// Notes code as it is when the time stamp counter is at `now`: its process, its address and its bytes.
+fn note_code(to: &mut BufWriter<File>, now: Option<u64>) -> impl FnMut(i32, u64, &[u8]) -> io::Result<()> {
+    move |pid, start, code| write(to, &of(pid, now, What::Code { start, code: code.to_owned() }))
+}
+
+/// Of what was there before.
+fn before() -> SampleId {
+    SampleId::default()
+}
+
+impl Output for Folder {
+    fn packets(&mut self, of: Of, bytes: &[u8]) -> io::Result<()> {
+        self.packets.packets(of, bytes)
+    }
+
+    fn record(&mut self, record: &Record, id: &SampleId) -> io::Result<()> {
+        let Folder { notes, sideband, seen, .. } = &mut *self;
+        let mut done = Ok(());
+        notes.take(record, id, |note| {
+            seen.extend((note.pid > 0).then_some(note.pid));
+            if done.is_ok() {
+                done = write(sideband, &note);
+            }
+        });
+        done.and_then(|()| self.see(record, id))
+    }
+}
+
+/// The threads of a process.
+#[must_use]
+pub fn threads(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut threads: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    threads.sort_unstable();
+    threads
+}
+
+/// The ids of the processes that run now.
+#[must_use]
+pub fn processes() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}

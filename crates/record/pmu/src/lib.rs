@@ -1,0 +1,43 @@
+//! Recordings of Intel PT by perf_event_open(2): packets of a processor, and what is to be known beside them.
+//!
+//! ```text
+//! /sys/…/intel_pt ─ Device ─ Settings ─▶ attributes ─ Machine ─▶ events ─ memory ─┐
+//!   Output (Folder: a capture) ◀─ packets in pieces, records by time ─ Recorder ◀─┘
+//! ```
+//! | module | job |
+//! |---|---|
+//! | `device` | what the processor and its kernel can do |
+//! | `settings`, `filter` | what is wished, as the kernel is told it |
+//! | `machine` | the calls of the kernel |
+//! | `recorder` | events, their memory, rounds of reading it, losses |
+//! | `trace` | the memory of packets |
+//! | `folder`, `session` | a recording as a capture |
+//! | `kernel`, `elsewhere` | code that is of no file: the kernel's, and what programs write themselves |
+//! | `command` | a command that waits until its events are open |
+//! | `simulated` | a machine with Intel PT that is none |
+#![forbid(unsafe_code)]
+
+mod command;
+pub mod device;
+mod elsewhere;
+mod filter;
+pub mod folder;
+mod kernel;
+mod machine;
+mod recorder;
+mod session;
+mod settings;
+pub mod simulated;
+mod trace;
+
+pub use command::{Command, is_program};
+pub use device::{Device, NoDevice};
+pub use filter::{Filter, Find, Place};
+pub use folder::{Files, Folder};
+pub use machine::{AnyMachine, Linux, Machine};
+pub use mote_sys::perf_count::TimeScale;
+pub use mote_sys::perf_ring::Kept;
+pub use recorder::{Error, Options, Output, Recorder, Summary, Targets};
+pub use session::{Recorded, Session, model, record};
+pub use settings::{Impossible, Period, Settings};
+pub use trace::TraceReader;
