@@ -1,0 +1,163 @@
+//! Binaries prepared for probes: the calls that compilers were asked to put at the begin and end of functions become
+//! NOPs, and a list says where they were.
+//!
+//! ```text
+//! bytes ─ Binary ─▶ code, relocations ─ Hooks ─▶ where the compilers' hooks are, also by PLT and GOT
+//!                                   ─ arch::uses ─▶ calls of and jumps to them   ┐
+//!                                   ─ sections   ─▶ places that are NOPs already ┴ Names ─▶ Placeholders ─▶ List
+//! bytes + Placeholders ─ patch ─▶ bytes of the same length ─ strip ─▶ without symbols
+//! ```
+//! The source of the idea is iProbe (Arora et al. 2013, sections II-A and IV-A: ColdPatch). Beyond that: tail jumps,
+//! calls by the global offset table, and the places that later compilers leave.
+//!
+//! Nothing but these instructions is changed: where the code of arguments stands before a call, it stays, and what it
+//! loads is not used. Registers that a hook may change are not relied upon after the call by any compiler, so that
+//! leaving them unchanged is right.
+//!
+//! # Limits
+//! A hook is known by its name: a binary that was stripped before has only those of other files. What loads a hook's
+//! address, or jumps to it on a condition, is left as it is ([`Left`]).
+#![forbid(unsafe_code)]
+
+mod arch;
+mod binary;
+mod error;
+mod hooks;
+mod names;
+mod patch;
+mod sections;
+mod site;
+mod strip;
+
+pub use error::Error;
+pub use patch::patch;
+pub use site::{Left, Why};
+pub use strip::strip;
+
+use binary::Binary;
+use hooks::Hooks;
+use mote_probelist::{Kind, List, Placeholder};
+use mote_symbol::{Image, TextDigest, with_bytes};
+use names::Names;
+use site::Site;
+use std::path::Path;
+
+/// What becomes of symbols and debug information.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbols {
+    /// The symbols stay in the file.
+    Keep,
+    /// The symbols are left out of the file.
+    Strip,
+}
+
+/// A binary whose placeholders are NOPs.
+#[derive(Clone, Debug)]
+pub struct Cold {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// The list that belongs to it.
+    pub list: List,
+    /// What goes on as before.
+    pub left: Vec<Left>,
+}
+
+/// What was found in a file.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Its functions and placeholders. The digest of the code is that of the file as it is.
+    pub list: List,
+    /// What cannot be made a NOP.
+    pub left: Vec<Left>,
+}
+
+/// Prepares the program or library `bytes`, which lies at `path`: its separate debug information is looked for by that.
+///
+/// # Errors
+/// It is no program or library of this processor, or it is damaged.
+///
+/// # Cost
+/// Decodes all code, some 100 MB/s, and reads the debug information of each function.
+pub fn coldpatch(path: &Path, bytes: &[u8], symbols: Symbols) -> Result<Cold, Error> {
+    let Found { mut list, left } = find(path, bytes)?;
+    let mut cold = bytes.to_owned();
+    patch(&mut cold, &list.placeholders)?;
+    list.text = digest(path, &cold)?;
+    if symbols == Symbols::Strip {
+        cold = strip(path, &cold)?;
+    }
+    Ok(Cold { bytes: cold, list, left })
+}
+
+/// Finds functions and placeholders.
+///
+/// # Errors
+/// As [`coldpatch`].
+pub fn find(path: &Path, bytes: &[u8]) -> Result<Found, Error> {
+    let image = Image::from_bytes(path, bytes)?;
+    let binary = Binary::of(path, bytes, arch::ARCHITECTURE)?;
+    let names = Names::of(&image);
+    let mut hooks = Hooks::of(&binary);
+    for code in binary.code.iter().filter(|code| code.is_linkage) {
+        let entries = arch::thunks(code, |slot| hooks.in_slot(slot));
+        hooks.add_entries(entries);
+    }
+    let begins = binary.begins(names.addresses());
+    let (mut sites, mut left) = (Vec::new(), Vec::new());
+    for code in &binary.code {
+        arch::uses(code, &begins, &hooks, &mut sites, &mut left);
+    }
+    sections::add(&binary, &names, &mut sites, &mut left);
+    let placeholders = apart(sites).iter().filter_map(|site| placeholder(&binary, &names, site)).collect();
+    left.sort_unstable_by_key(|left| (left.address, left.why));
+    left.dedup();
+    let list = List {
+        build_id: image.build_id.clone(),
+        text: digest(path, bytes)?,
+        functions: names.functions(&binary),
+        placeholders,
+    };
+    Ok(Found { list, left })
+}
+
+/// The sites by address, without those that lie in an earlier one: a NOP that two tables name is one place. What was
+/// found first is kept. How many NOPs a patchable entry has no table says: they end where another place begins.
+fn apart(mut sites: Vec<Site>) -> Vec<Site> {
+    sites.sort_by_key(|site| site.address);
+    let mut places: Vec<Site> = Vec::with_capacity(sites.len());
+    for site in sites {
+        if let Some(last) =
+            places.last_mut().filter(|last| last.address.saturating_add(last.size) > site.address)
+        {
+            if last.kind != Kind::Patchable || last.address == site.address {
+                continue;
+            }
+            last.size = site.address - last.address;
+        }
+        places.push(site);
+    }
+    places
+}
+
+fn placeholder(binary: &Binary<'_>, names: &Names, site: &Site) -> Option<Placeholder> {
+    let Site { address, size, kind, was, ref event } = *site;
+    let (place, inlined) = names.place(address);
+    let (file, line) = place.unzip();
+    Some(Placeholder {
+        offset: binary.offset_of(address)?,
+        address,
+        size,
+        kind,
+        was,
+        function: names.function_of(address, size).map(str::to_owned),
+        file,
+        line,
+        inlined,
+        event: event.clone(),
+    })
+}
+
+fn digest(path: &Path, bytes: &[u8]) -> Result<String, Error> {
+    let digest = with_bytes(path, bytes, TextDigest)?;
+    digest.ok_or_else(|| Error::damaged(path, "it has more than 512 MiB of code"))
+}
