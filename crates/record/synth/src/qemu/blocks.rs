@@ -1,0 +1,156 @@
+//! What is known of a process's code: blocks of instructions as qemu translates them, and where they come from
+//! (`PID.blocks`; `plugin.c` has the format).
+
+use crate::block::Block;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+const FORKED: u32 = 1;
+const BLOCK: u32 = 2;
+const IMAGE: u32 = 3;
+const PROGRAM: u32 = 4;
+
+/// A part of a file, by the number that blocks have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) offset: u64,
+    pub(super) path: PathBuf,
+}
+
+/// The blocks and images of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Blocks {
+    /// By their id, less 1.
+    blocks: Vec<Option<Rc<Block>>>,
+    images: HashMap<u32, Part>,
+    /// What it has become.
+    programs: HashMap<u32, PathBuf>,
+    /// Which blocks the observer knows of, and which parts of files.
+    pub(super) known: Vec<bool>,
+    reported: Vec<Part>,
+}
+
+/// A process that was forked, and had so many blocks then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Forked {
+    pub(super) parent: i32,
+    pub(super) blocks: usize,
+}
+
+/// Ids that are believed: more blocks than any program has.
+const BLOCKS_MAX: usize = 1 << 26;
+
+impl Blocks {
+    /// The block of this id.
+    pub(super) fn get(&self, id: u32) -> Option<&Rc<Block>> {
+        self.blocks.get((id as usize).checked_sub(1)?)?.as_ref()
+    }
+
+    /// Where code of this image's number is from; `None` for no file.
+    pub(super) fn image(&self, number: u32) -> Option<&Part> {
+        self.images.get(&number)
+    }
+
+    /// Notes that a part of a file was met: whether it is new, or mapped again where another one was since.
+    pub(super) fn is_new(&mut self, number: u32) -> bool {
+        let Some(part) = self.images.get(&number).filter(|part| !self.reported.contains(part)) else {
+            return false;
+        };
+        self.reported.retain(|other| other.end <= part.start || part.end <= other.start);
+        self.reported.push(part.clone());
+        true
+    }
+
+    /// The process has become the program of this number: what was mapped is gone.
+    pub(super) fn exec(&mut self, number: u32) -> PathBuf {
+        self.reported.clear();
+        self.programs.get(&number).cloned().unwrap_or_default()
+    }
+
+    /// What a process has that is forked with so many blocks.
+    pub(super) fn fork(&self, blocks: usize) -> Blocks {
+        let mut child = self.clone();
+        child.blocks.truncate(blocks);
+        child.known = vec![false; child.blocks.len()];
+        child.reported.clear();
+        child
+    }
+
+    /// Takes the records at the begin of `bytes`, as far as they are whole. Returns how many bytes they have, and the
+    /// parent, where one of them names it: it is the first one then, and nothing behind it has been taken.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<(usize, Option<Forked>), &'static str> {
+        let mut rest = bytes;
+        while let Some((kind, body, behind)) = record(rest) {
+            rest = behind;
+            match kind {
+                FORKED => {
+                    let forked = forked(body).ok_or("a fork is not described")?;
+                    return Ok((bytes.len() - rest.len(), Some(forked)));
+                }
+                BLOCK => self.add(body).ok_or("a block is not described as it should be")?,
+                IMAGE => {
+                    let (number, part) = part(body).ok_or("an image is not described as it should be")?;
+                    self.images.insert(number, part);
+                }
+                PROGRAM => {
+                    let (number, path) = u32_of(body).ok_or("a program is not described as it should be")?;
+                    self.programs.insert(number, String::from_utf8_lossy(path).into_owned().into());
+                }
+                _ => return Err("a record is of no kind that is known"),
+            }
+        }
+        Ok((bytes.len() - rest.len(), None))
+    }
+
+    fn add(&mut self, body: &[u8]) -> Option<()> {
+        let (start, body) = u64_of(body)?;
+        let (id, body) = u32_of(body)?;
+        let (image, body) = u32_of(body)?;
+        let (count, body) = u32_of(body)?;
+        let (lengths, bytes) = body.split_at_checked(count as usize)?;
+        let at = (id as usize).checked_sub(1).filter(|at| *at < BLOCKS_MAX)?;
+        let block = Block::new(start, image, lengths, bytes)?;
+        if self.blocks.len() <= at {
+            self.blocks.resize(at + 1, None);
+            self.known.resize(at + 1, false);
+        }
+        *self.blocks.get_mut(at)? = Some(Rc::new(block));
+        *self.known.get_mut(at)? = false;
+        Some(())
+    }
+}
+
+fn record(bytes: &[u8]) -> Option<(u32, &[u8], &[u8])> {
+    let (kind, rest) = u32_of(bytes)?;
+    let (length, rest) = u32_of(rest)?;
+    let (body, behind) = rest.split_at_checked(length as usize)?;
+    Some((kind, body, behind))
+}
+
+fn forked(body: &[u8]) -> Option<Forked> {
+    let (parent, body) = u32_of(body)?;
+    let (next, _) = u32_of(body)?;
+    Some(Forked { parent: parent as i32, blocks: (next as usize).checked_sub(1)? })
+}
+
+fn part(body: &[u8]) -> Option<(u32, Part)> {
+    let (start, body) = u64_of(body)?;
+    let (end, body) = u64_of(body)?;
+    let (offset, body) = u64_of(body)?;
+    let (number, path) = u32_of(body)?;
+    Some((number, Part { start, end, offset, path: String::from_utf8_lossy(path).into_owned().into() }))
+}
+
+fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    bytes.split_first_chunk().map(|(word, rest)| (u32::from_le_bytes(*word), rest))
+}
+
+fn u64_of(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    bytes.split_first_chunk().map(|(word, rest)| (u64::from_le_bytes(*word), rest))
+}

@@ -1,0 +1,17 @@
+/* A program without a C library, whose packets are known. */
+__asm__(".globl _start, f, g, h\n"
+        "_start: mov $10, %ecx\n"
+        "1:      dec %ecx\n"
+        "        jnz 1b\n"
+        "        call f\n"
+        "        lea g(%rip), %rax\n"
+        "        call *%rax\n"
+        "        lea h(%rip), %rax\n"
+        "        jmp *%rax\n"
+        "f:      ret\n"
+        "g:      ret\n"
+        "h:      mov $39, %eax\n"
+        "        syscall\n"
+        "        mov $60, %eax\n"
+        "        mov $5, %edi\n"
+        "        syscall\n");
