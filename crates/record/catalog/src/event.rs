@@ -171,8 +171,12 @@ pub enum Origin {
     AnyText(Box<Origin>),
     /// Return addresses of the kernel's stack, the innermost first (`crate::stack`).
     KernelStack,
-    /// Return addresses of the process's stack, as far as frame pointers lead.
-    UserStack,
+    /// The process's stack.
+    UserStack {
+        /// Most bytes of it that are copied for the recorder (`mote_layout::stack`); 0: return addresses, as far as
+        /// frame pointers lead.
+        copy: u32,
+    },
     /// Id of the running thread, as the recorder's pid namespace has it.
     Tid,
     /// Id of the thread to which this argument points, or of its process, as the recorder's pid namespace has it.
@@ -189,7 +193,7 @@ pub enum Origin {
     /// An integer that is made of another: 64 bits of it, extended by the sign of the field's type, through each step
     /// in turn.
     Made {
-        /// The other one.
+        /// The integer that it is made of.
         from: Box<Origin>,
         /// What is done with it.
         steps: Vec<Step>,

@@ -13,9 +13,9 @@ pub(crate) type Named = (&'static str, i64);
 /// How an argument is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Decoded {
-    /// One of these.
+    /// The name of a value, one of these.
     Value(&'static [Named]),
-    /// Some of these.
+    /// The names of the bits that are set, of these.
     Flags(&'static [Named]),
     /// One of the first with any of the second.
     Both(&'static [Named], &'static [Named]),

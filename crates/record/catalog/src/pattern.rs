@@ -16,13 +16,13 @@ pub struct Unmatched {
     /// The pattern.
     pub pattern: String,
     /// Names that are near.
-    pub near: Vec<String>,
+    pub similar: Vec<String>,
 }
 
 impl fmt::Display for Unmatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the kernel has no event {}", self.pattern)?;
-        match self.near.split_last() {
+        match self.similar.split_last() {
             None => write!(f, "; see mote list -k"),
             Some((last, [])) => write!(f, "; did you mean {last}?"),
             Some((last, others)) => write!(f, "; did you mean {} or {last}?", others.join(", ")),
@@ -48,7 +48,7 @@ pub(crate) fn select<'e>(
             any |= fits;
         }
         if !any {
-            return Err(Unmatched { pattern: pattern.to_owned(), near: similar(entries, pattern) });
+            return Err(Unmatched { pattern: pattern.to_owned(), similar: similar(entries, pattern) });
         }
     }
     Ok(entries.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(entry, _)| entry).collect())

@@ -7,22 +7,24 @@
 //! saves bytes where the same stack comes often, but gives two stacks with one hash the same number, and has to be read
 //! before it is full.
 //!
-//! # Limits
-//! The kernel walks a process's stack by frame pointers. Code that was compiled without them (`-fomit-frame-pointer`,
-//! the default of gcc with optimisation, and of most distributions' libraries) cuts the stack short, or leaves out the
-//! function that called it: build with `-fno-omit-frame-pointer`, Rust with `-C force-frame-pointers=yes`. Kernel
-//! stacks need nothing (ORC).
+//! # The process's stack
+//! The kernel walks it by frame pointers, and most code has none: distributions' libraries and what gcc optimises.
+//! There it leaves out the function that called, or ends; and it cannot know that it did. So a piece of the stack is
+//! copied into the record instead, with three registers (`mote_layout::stack`), and the recorder makes addresses of it
+//! by the files' `.eh_frame`. [`Stacks::copy`] of 0 leaves it to the kernel. Kernel stacks need nothing (ORC).
 
 use crate::event::{Event, Field, Origin, Type};
+pub use mote_layout::stack::USER;
+use mote_layout::stack::{BYTES_MAX, HEADER_WORDS};
 use mote_layout::types::Scalar;
 use std::str::FromStr;
 
 /// Name of the field with the kernel's stack.
 pub const KERNEL: &str = "callstack_kernel";
-/// Name of the field with the process's stack.
-pub const USER: &str = "callstack_user";
-/// Most frames of a stack: what the kernel gives by default (sysctl `kernel.perf_event_max_stack`).
-pub const FRAMES_MAX: u16 = 127;
+/// Most frames of a stack.
+pub const FRAMES_MAX: u16 = mote_layout::stack::FRAMES_MAX as u16;
+/// Bytes of the process's stack that are copied where nothing else is said: those of most servers have less.
+pub const COPY: u32 = 8 << 10;
 
 /// Which stacks are recorded with events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,11 +33,13 @@ pub struct Stacks {
     pub kernel: bool,
     /// The process's.
     pub user: bool,
+    /// Most bytes that are copied of the process's, rounded down to words; 0: it is followed by frame pointers.
+    pub copy: u32,
 }
 
 impl Stacks {
     /// The kernel's and the process's.
-    pub const BOTH: Stacks = Stacks { kernel: true, user: true };
+    pub const BOTH: Stacks = Stacks { kernel: true, user: true, copy: COPY };
 
     /// Whether there is one at all.
     #[must_use]
@@ -49,8 +53,8 @@ impl FromStr for Stacks {
 
     fn from_str(word: &str) -> Result<Stacks, String> {
         match word {
-            "kernel" => Ok(Stacks { kernel: true, user: false }),
-            "user" => Ok(Stacks { kernel: false, user: true }),
+            "kernel" => Ok(Stacks { user: false, ..Stacks::BOTH }),
+            "user" => Ok(Stacks { kernel: false, ..Stacks::BOTH }),
             "both" => Ok(Stacks::BOTH),
             _ => Err(format!("`{word}` is not a kind of stack; give kernel, user or both")),
         }
@@ -59,10 +63,15 @@ impl FromStr for Stacks {
 
 /// Makes `event` record stacks as well; one that is no program's, as those of the state dump, stays as it is.
 pub fn add(event: &mut Event, stacks: Stacks) {
-    let ty = Type::Sequence(Scalar::hex(64), FRAMES_MAX);
-    let field = |name: &str, from| Field { name: name.to_owned(), ty: ty.clone(), from };
-    let kernel = stacks.kernel.then(|| field(KERNEL, Origin::KernelStack));
-    let user = stacks.user.then(|| field(USER, Origin::UserStack));
+    let field = |name: &str, from, words| Field {
+        name: name.to_owned(),
+        ty: Type::Sequence(Scalar::hex(64), words),
+        from,
+    };
+    let copy = stacks.copy.min(BYTES_MAX) / 8;
+    let words = if copy == 0 { FRAMES_MAX } else { FRAMES_MAX.max((HEADER_WORDS as u32 + copy) as u16) };
+    let kernel = stacks.kernel.then(|| field(KERNEL, Origin::KernelStack, FRAMES_MAX));
+    let user = stacks.user.then(|| field(USER, Origin::UserStack { copy: 8 * copy }, words));
     let missing = |field: &Field| !event.fields.iter().any(|other| other.name == field.name);
     let new: Vec<Field> = kernel.into_iter().chain(user).filter(missing).collect();
     event.fields.splice(0..0, new);

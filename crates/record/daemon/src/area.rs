@@ -22,6 +22,17 @@ pub(crate) enum Memory {
     File(Fd),
 }
 
+/// A file of zeros that processes share.
+///
+/// # Errors
+/// `ENOMEM`, `ENOSPC`, `EMFILE`.
+pub(crate) fn file(name: &'static CStr, bytes: u64) -> mote_sys::Result<Fd> {
+    let file = mem::sealed_memfd(name, bytes)?;
+    // A process that touches a page that cannot be had dies.
+    mem::allocate(&file, 0, bytes)?;
+    Ok(file)
+}
+
 impl Memory {
     /// Zeros.
     ///
@@ -31,10 +42,7 @@ impl Memory {
         if in_kernel {
             return Mapped::create(name.to_str().unwrap_or("mote"), bytes as u32).map(Memory::Map);
         }
-        let file = mem::sealed_memfd(name, bytes as u64)?;
-        // A process that touches a page that cannot be had dies.
-        mem::allocate(&file, 0, bytes as u64)?;
-        Ok(Memory::File(file))
+        file(name, bytes as u64).map(Memory::File)
     }
 
     /// What processes map.

@@ -6,9 +6,10 @@ use nix::errno::Errno;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use std::ffi::{CString, OsStr, OsString};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -54,6 +55,28 @@ impl Command {
         let spawn = || posix_spawnp(&program, &actions, &attributes, &words, &environment);
         let pid = signals.umask.as_before(spawn).map_err(fail)?;
         Ok(Command { pid, status: None, is_traced: Arc::default() })
+    }
+
+    /// Waits until it has stopped itself, as one that is held does before it becomes its program.
+    ///
+    /// # Errors
+    /// [`Error::Command`]: it has ended instead.
+    pub(crate) fn wait_until_stopped(&mut self) -> Result<(), Error> {
+        // Whoever traces it later is to see the stop, too.
+        let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        let stopped = loop {
+            match waitid(Id::Pid(self.pid), flags) {
+                Err(Errno::EINTR) => {}
+                stopped => break stopped,
+            }
+        };
+        match stopped {
+            Ok(WaitStatus::Stopped(..)) => Ok(()),
+            other => {
+                let why = io::Error::other(format!("it does not wait for its hardware trace: {other:?}"));
+                Err(Error::Command(self.pid.to_string(), why))
+            }
+        }
     }
 
     /// Whether it has ended.
@@ -118,7 +141,7 @@ pub struct Signals {
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// Which.
+    /// What the signal asks for.
     pub signal: Signal,
     /// It came from the terminal, so the command has got it too.
     pub from_terminal: bool,

@@ -4,8 +4,8 @@
 //! has whole sub-buffers waiting to [`PAUSE_MAX`] when nothing happens.
 //!
 //! ```text
-//! trace ─> channel ─> ring ─> data stream ─> sink (crate::output)
-//!   └──> speculated ────────────────────────^
+//! trace ─> channel ─> ring ─> stacks ─> data stream ─> sink (crate::output)
+//!   └──> speculated ─────────────────────────────────^
 //! ```
 
 pub(crate) mod asked;
@@ -16,6 +16,7 @@ mod ring;
 pub(crate) mod seen;
 pub(crate) mod snapshot;
 mod speculated;
+mod stacks;
 pub(crate) mod state;
 pub(crate) mod totals;
 pub(crate) mod trace;
@@ -443,10 +444,10 @@ impl Consumer {
     }
 
     /// Writes down what the rings hold.
-    fn take_snapshot(&self, persons: u64) -> io::Result<(Snapshot, Vec<Consumed>)> {
+    fn take_snapshot(&mut self, persons: u64) -> io::Result<(Snapshot, Vec<Consumed>)> {
         let snapshot = self.beside.make(self.taken, persons)?;
         let parts: io::Result<Vec<Consumed>> =
-            self.traces.iter().map(|trace| trace.snapshot(&snapshot.folder)).collect();
+            self.traces.iter_mut().map(|trace| trace.snapshot(&snapshot.folder)).collect();
         Ok((snapshot, parts?))
     }
 

@@ -54,7 +54,7 @@ pub enum Request {
     Snapshot,
     /// How it is.
     Status {
-        /// Columns of the terminal of who asks, where there is one.
+        /// Columns of the terminal of the command that asks, where there is one.
         #[serde(default)]
         columns: Option<u16>,
     },

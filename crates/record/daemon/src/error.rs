@@ -79,6 +79,9 @@ pub enum Error {
     /// Threads cannot be sampled.
     #[error("cannot sample: {0}")]
     Profile(mote_sampler::Error),
+    /// There can be no hardware trace.
+    #[error("cannot record the hardware trace: {0}")]
+    Hardware(mote_pmu::Error),
     /// The metadata cannot be expressed in the format asked for.
     #[error("cannot write the metadata: {0}")]
     Metadata(#[from] mote_ctf::write::WriteError),

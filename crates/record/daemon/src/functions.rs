@@ -1,16 +1,24 @@
-//! Probes in functions of programs: the library is loaded into the process, with a plan of its own.
+//! Probes in functions of programs: the library is loaded into the process, with a plan of its own; and again, with
+//! another plan, when the process has loaded libraries since that have functions which are wanted.
 
+use crate::call_counts::CallCounts;
 use crate::error::Error;
+use crate::options::Options;
+use crate::process;
 use crate::registration::attached::Report;
 use mote_clock::Source;
-use mote_functions::Pattern;
-use mote_inject::{Load, Patience, Starts, Visit, Wish};
+use mote_functions::{Lists, Pattern};
+use mote_inject::{Load, Loaded, Patience, Starts, Visit, Wish};
+use mote_symbol::mapped::{self, FileId};
 use mote_sys::Errno;
-use mote_trampolines::{Choice, Meant, Needs, Nothing, Sampling, choose};
+use mote_trampolines::{CallsAre, Choice, Meant, Needs, Nothing, Wanted, choose};
 use mote_words::counted_grouped;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where the library is, if not beside us.
 const LIBRARY: &str = "MOTE_LIBRARY";
@@ -21,20 +29,47 @@ const BESIDE: [&str; 4] = ["libmote.so", "../library/libmote.so", "../lib/libmot
 #[derive(Debug)]
 pub(crate) struct Functions {
     patterns: Vec<Pattern>,
-    sampling: Option<Sampling>,
+    /// Names for functions of stripped binaries.
+    lists: Lists,
+    calls: CallsAre,
+    /// What they count.
+    counts: CallCounts,
+    /// The number of the next plan.
+    number: AtomicU64,
     library: Vec<u8>,
     /// A tick's nanoseconds, in units of 2^-32.
     tick: u64,
+    known: Mutex<Known>,
+}
+
+/// What came of putting probes into a process.
+#[derive(Debug, Default)]
+pub(crate) struct Joined {
+    /// What is to be said.
+    pub(crate) said: String,
+    /// It did not join by this, as another recording has it.
+    pub(crate) is_in_another: bool,
+}
+
+/// What was looked at.
+#[derive(Debug, Default)]
+struct Known {
+    /// Which files have functions that are wanted.
+    meant: Meant,
+    /// Of each process that has probes: the files whose functions have theirs, or are not wanted.
+    files: BTreeMap<i32, HashSet<FileId>>,
 }
 
 impl Functions {
-    /// Those that patterns mean; `None` where there are no patterns. Their calls are samples where `sampling` says how.
+    /// Those that patterns mean, by the probe lists of `options`, too; `None` where there are no patterns. What
+    /// becomes of their calls say `options`.
     ///
     /// # Errors
-    /// [`Error::Functions`]: a pattern is none, or there is no library, or no clock that they could read.
+    /// [`Error::Functions`]: a pattern is none, a list is none, or there is no library, or no clock that they could
+    /// read.
     pub(crate) fn of(
         patterns: &[String],
-        sampling: Option<&Sampling>,
+        options: &Options,
         source: Source,
         hz: u64,
     ) -> Result<Option<Arc<Functions>>, Error> {
@@ -48,22 +83,88 @@ impl Functions {
         }
         let patterns: Result<_, String> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
         let patterns = patterns.map_err(Error::Functions)?;
-        let sampling = sampling.cloned();
-        Ok(Some(Arc::new(Functions { patterns, sampling, library: library()?, tick: tick(hz) })))
+        let lists = Lists::open(&options.probe_lists).map_err(|why| Error::Functions(why.to_string()))?;
+        let (calls, library) = (options.calls.clone(), library()?);
+        let (tick, known, counts) = (tick(hz), Mutex::default(), CallCounts::default());
+        // Other recorders count from another moment on.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let number = AtomicU64::new(now.as_nanos() as u64 | 1);
+        Ok(Some(Arc::new(Functions { patterns, lists, calls, counts, number, library, tick, known })))
     }
 
-    /// Puts probes into a process that runs, and has it join the session at `place`. Returns what is to be said.
-    pub(crate) fn join(&self, pid: i32, place: &str, patience: Patience<'_>) -> Result<String, String> {
+    /// The processes with probes that have loaded files since which have functions that are wanted. Those that have
+    /// ended, or have become another program, are forgotten.
+    ///
+    /// # Cost
+    /// Reads the table of mappings of each; the symbols of each file once.
+    pub(crate) fn with_later_files(&self) -> Vec<i32> {
+        let wanted = self.wanted();
+        let Known { meant, files } = &mut *self.known();
+        let mut later = Vec::new();
+        files.retain(|pid, known| {
+            let id = pid.unsigned_abs();
+            let now = mapped::code(id);
+            let is_the_same = now.iter().any(|mapped| mapped.file.is_some_and(|id| known.contains(&id)));
+            if is_the_same && meant.may_be_in_others(id, &now, known, wanted) {
+                later.push(*pid);
+            }
+            is_the_same
+        });
+        later
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, pid: i32, files: &HashSet<FileId>) {
+        self.known().files.entry(pid).or_default().extend(files);
+    }
+
+    /// Puts probes into a process that runs, or into what it has loaded since it got some, and has it join the session
+    /// at `place`.
+    pub(crate) fn join(&self, pid: i32, place: &str, patience: Patience<'_>) -> Result<Joined, String> {
+        let known = self.known().files.get(&pid).cloned().unwrap_or_default();
+        let (needs, whole) = if known.is_empty() {
+            (Needs::All, format!("process {pid}"))
+        } else {
+            (Needs::Any, format!("what process {pid} has loaded since"))
+        };
+        match self.load(pid, (needs, &known), place, patience) {
+            Ok((choice, _)) if choice.probes == 0 && !known.is_empty() => Ok(Joined::default()),
+            Ok((choice, loaded)) => {
+                let said = said(&whole, &choice, loaded.functions);
+                Ok(Joined { said, is_in_another: loaded.is_in_one && known.is_empty() })
+            }
+            // What it has loaded is gone with it.
+            Err(_) if !known.is_empty() && !process::runs(pid) => Ok(Joined::default()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Loads the library and a plan; returns that, and how many functions the process has for it.
+    fn load(
+        &self,
+        pid: i32,
+        (needs, known): (Needs, &HashSet<FileId>),
+        place: &str,
+        patience: Patience<'_>,
+    ) -> Result<(Choice, Loaded), String> {
         let mut left = PLANS;
         loop {
             left -= 1;
             let visit = Visit::open(pid).map_err(|why| why.to_string())?;
-            let choice = self.choose(pid, Needs::All).map_err(|why| why.to_string())?;
+            let choice = self.choose(pid, needs, known).map_err(|why| why.to_string())?;
+            // Whatever comes of it: once.
+            self.note(pid, &choice.files);
+            if choice.probes == 0 && !known.is_empty() {
+                return Ok((choice, Loaded { functions: 0, is_in_one: false }));
+            }
             let load = Load { library: &self.library, plan: &choice.plan, place };
             match visit.load(load, patience) {
                 // It has mapped something meanwhile where the probes' code was to lie.
                 Err(mote_inject::Error::Refused(Errno(libc::EEXIST))) if left > 0 => {}
-                loaded => return loaded.map(|_| said(pid, &choice)).map_err(|why| why.to_string()),
+                loaded => return loaded.map(|loaded| (choice, loaded)).map_err(|why| why.to_string()),
             }
         }
     }
@@ -77,15 +178,8 @@ impl Functions {
         patience: Patience<'_>,
         report: &mut dyn FnMut(Report),
     ) -> Result<String, String> {
-        let mut starting = Starting {
-            functions: self,
-            report,
-            meant: Meant::default(),
-            chosen: None,
-            nothing: None,
-            programs: 0,
-            has_any: false,
-        };
+        let mut starting =
+            Starting { functions: self, report, chosen: None, nothing: None, programs: 0, has_any: false };
         let done = mote_inject::at_start(pid, &self.library, &mut starting, patience);
         let Starting { nothing, programs, has_any, .. } = starting;
         (starting.report)(Report::FirstIsFree);
@@ -106,8 +200,25 @@ impl Functions {
         }
     }
 
-    fn choose(&self, pid: i32, needs: Needs) -> Result<Choice, Nothing> {
-        choose(pid.unsigned_abs(), &self.patterns, needs, self.tick, self.sampling.as_ref())
+    fn choose(&self, pid: i32, needs: Needs, known: &HashSet<FileId>) -> Result<Choice, Nothing> {
+        let mut choice = choose(pid.unsigned_abs(), self.wanted(), needs, known)?;
+        choice.counted.take().into_iter().for_each(|counted| self.counts.add(counted));
+        Ok(choice)
+    }
+
+    /// What is counted of their calls.
+    pub(crate) fn counts(&self) -> &CallCounts {
+        &self.counts
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            patterns: &self.patterns,
+            lists: &self.lists,
+            calls: &self.calls,
+            number: self.number.fetch_add(1, Ordering::Relaxed),
+            tick: self.tick,
+        }
     }
 }
 
@@ -115,7 +226,6 @@ impl Functions {
 struct Starting<'f> {
     functions: &'f Functions,
     report: &'f mut dyn FnMut(Report),
-    meant: Meant,
     /// Of the program that is being loaded into.
     chosen: Option<Choice>,
     /// Why there was nothing in the first one.
@@ -128,12 +238,21 @@ impl Starts for Starting<'_> {
     fn wish(&mut self, pid: i32) -> Wish {
         let is_first = self.programs == 0;
         self.programs += 1;
+        let functions = self.functions;
         // Of the first one it is said what it has instead.
-        if !is_first && !self.meant.may_be_in(pid.unsigned_abs(), &self.functions.patterns) {
+        let wanted = functions.wanted();
+        if !is_first && !functions.known().meant.may_be_in(pid.unsigned_abs(), wanted) {
             return Wish::PassOn;
         }
         let needs = if is_first { Needs::All } else { Needs::Any };
-        match self.functions.choose(pid, needs) {
+        match self.functions.choose(pid, needs, &HashSet::new()) {
+            // All are awaited, which may be for what it starts.
+            Ok(Choice { probes: 0, awaited, .. }) => {
+                let pattern = awaited.into_iter().next().unwrap_or_default();
+                let similar = String::new();
+                self.nothing.get_or_insert(Nothing::NoSuch { pattern, similar, others_do: false });
+                Wish::PassOn
+            }
             Ok(choice) => Wish::Load(self.chosen.insert(choice).plan.clone()),
             Err(why @ Nothing::NoSuch { others_do: false, .. }) => {
                 self.nothing.get_or_insert(why);
@@ -147,11 +266,14 @@ impl Starts for Starting<'_> {
         }
     }
 
-    fn done(&mut self, pid: i32, loaded: Result<u64, mote_inject::Error>) {
+    fn done(&mut self, pid: i32, loaded: Result<Loaded, mote_inject::Error>) {
         self.has_any = true;
         let choice = self.chosen.take();
         let said = match loaded {
-            Ok(_) => Ok(choice.map_or_else(String::new, |choice| said(pid, &choice))),
+            Ok(loaded) => Ok(choice.map_or_else(String::new, |choice| {
+                self.functions.note(pid, &choice.files);
+                said(&format!("process {pid}"), &choice, loaded.functions)
+            })),
             Err(why) => Err(why.to_string()),
         };
         (self.report)(Report::Probed(pid, said));
@@ -183,11 +305,20 @@ const PLANS: u32 = 5;
 /// The word by which `mote` is asked to stop itself and then to become what the words behind it say.
 pub const HOLD: &str = "__hold";
 
-fn said(pid: i32, choice: &Choice) -> String {
+/// What is to be said of probes in functions of `whole`, which has that many for this plan: others are on for another
+/// recording.
+fn said(whole: &str, choice: &Choice, had: u64) -> String {
     let probes = counted_grouped(choice.probes as u64, "function", "functions");
     let refusals = choice.refusals();
     let without = if refusals.is_empty() { refusals } else { format!("; without: {refusals}") };
-    format!("probes in {probes} of process {pid}{without}")
+    let busy = match (choice.probes as u64).saturating_sub(had) {
+        0 => String::new(),
+        busy => format!(
+            "; nothing of {}, whose calls another recording counts: end that first",
+            counted_grouped(busy, "function", "functions")
+        ),
+    };
+    format!("probes in {probes} of {whole}{without}{busy}")
 }
 
 /// The nanoseconds of a tick of this frequency, in units of 2^-32.

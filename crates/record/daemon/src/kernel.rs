@@ -11,7 +11,7 @@
 //! | `names` | the names of threads that events are of |
 //! | `processes`, `symbols` | their processes, and what names of addresses need |
 //! | `offset` | how far both traces' clocks are apart, measured |
-//! | `end` | which events there were none of, what the trace came to |
+//! | `end`, `recorded` | which events there were none of, what the trace came to |
 
 mod change;
 mod choose;
@@ -23,13 +23,14 @@ pub(crate) mod mapped;
 pub(crate) mod names;
 mod offset;
 mod processes;
+mod recorded;
 mod slow_calls;
 mod slow_stream;
 pub(crate) mod symbols;
 
 pub(crate) use change::Change;
-pub use end::KernelRecorded;
 pub(crate) use make::{DIRECTORY, Made, make};
+pub use recorded::KernelRecorded;
 
 use crate::consumer::totals::{Context, Totals};
 use crate::options::KernelOptions;

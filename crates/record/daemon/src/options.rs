@@ -6,13 +6,17 @@ pub use crate::output::streams::Streams;
 pub use mote_catalog::stack::Stacks;
 pub use mote_clock::Source;
 use mote_filter::Rule;
+pub use mote_layout::stack::BYTES_MAX as STACK_COPY_MAX;
+use mote_pmu::{AnyMachine, Device, Filter, Kept, Settings, Targets};
 pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
 pub use mote_slow::LatencyOptions;
 pub use mote_slow::adaptive::Percentile;
-use mote_trampolines::Sampling;
+pub use mote_trampolines::{CallsAre, Counting};
 use std::ffi::OsString;
+use std::fmt::{self, Debug};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything that a recording is told.
@@ -40,19 +44,23 @@ pub struct Options {
     pub mode: Mode,
     /// Format of the metadata.
     pub ctf: Ctf,
-    /// When to stop; `None` when the last process has gone.
+    /// When to stop, counted from when all processes that run are recorded; `None` when the last process has gone.
     pub duration: Option<Duration>,
     /// Trace clock to use instead of the one that the machine suggests.
     pub clock: Option<Source>,
     /// Functions of programs that are to have events of their own: patterns of `mote_functions`. Rules say what becomes
     /// of these events.
     pub functions: Vec<String>,
-    /// Whether their calls are samples, and what is counted during each.
-    pub sampling: Option<Sampling>,
+    /// Probe lists, which have names for functions of stripped binaries.
+    pub probe_lists: Vec<PathBuf>,
+    /// What becomes of their calls.
+    pub calls: CallsAre,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,
     /// Whether threads are sampled, and how.
     pub profile: Option<ProfileOptions>,
+    /// What of the hardware trace is recorded, if it is.
+    pub hardware: Option<HardwareOptions>,
     /// Who is to have the recording; `None` for whoever has called sudo, if all of it is theirs, or else for who
     /// records.
     pub owner: Option<User>,
@@ -63,10 +71,18 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether anything of processes is recorded that needs nothing of them.
+    pub(crate) fn sees_from_outside(&self) -> bool {
+        self.kernel.is_some() || self.hardware.is_some()
+    }
+
     /// Whether anything would be in the recording: without rules for programs, what the kernel's side has; rules that
     /// only say what to do when an event occurs (set a flag, take a snapshot) record nothing by themselves.
     pub(crate) fn yields(&self) -> bool {
         let kernel = self.kernel.as_ref();
+        if self.hardware.is_some() {
+            return true;
+        }
         let has_rules = !self.rules.is_empty() || kernel.is_some_and(|kernel| !kernel.rules.is_empty());
         let mut rules = self.rules.iter().chain(kernel.iter().flat_map(|kernel| &kernel.rules));
         let is_latency = kernel.is_some_and(|kernel| kernel.latency.is_some());
@@ -93,6 +109,33 @@ pub struct ProfileOptions {
     pub off_cpu: bool,
     /// Of the whole system, not only of the command and the processes.
     pub all: bool,
+}
+
+/// How the hardware trace (Intel PT) is recorded: of the command, the processes, or of everything.
+#[derive(Clone)]
+pub struct HardwareOptions {
+    /// What the processor can.
+    pub device: Device,
+    /// What packets there are to be.
+    pub settings: Settings,
+    /// Bytes of memory for packets of a CPU, a power of two.
+    pub memory: usize,
+    /// Whether all packets are kept, or the last ones.
+    pub kept: Kept,
+    /// Limits it to addresses.
+    pub filter: Option<Filter>,
+    /// On which CPUs.
+    pub cpus: Vec<u32>,
+    /// Of the whole system, not only of the command and the processes.
+    pub all: bool,
+    /// The machine that is asked for it, by whose code is to be recorded: the kernel, but for tests.
+    pub machine: Arc<dyn Fn(&Targets) -> AnyMachine + Send + Sync>,
+}
+
+impl Debug for HardwareOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HardwareOptions").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 /// What to record of the kernel.

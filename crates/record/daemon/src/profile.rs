@@ -22,7 +22,7 @@ use crate::trace::Trace;
 use mote_catalog::stack::{self, Stacks};
 use mote_clock::{Conversion, Sample as ClockSample, Source};
 use mote_journal::{Fact, Summary};
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_sampler::mappings::News;
 use mote_sampler::{Sample, Sampler, Settings, Targets};
 use mote_session::events::Events;
@@ -142,7 +142,7 @@ impl Profile {
     /// [`Error::Profile`], [`Error::Loop`].
     pub(crate) fn begin(&mut self, options: &Options) -> Result<Remarks, Error> {
         let Some(sampler) = self.sampler.take() else { return Ok(Remarks::default()) };
-        let stacks = Stacks { kernel: self.has_kernel, user: true };
+        let stacks = Stacks { kernel: self.has_kernel, ..Stacks::BOTH };
         let problems = keep_symbols(&self.trace.directory, stacks);
         if !options.attach.is_empty() || options.profile.as_ref().is_some_and(|wanted| wanted.all) {
             sampler.enable().map_err(Error::Profile)?;

@@ -44,6 +44,7 @@ pub(crate) mod ways_in;
 mod written;
 
 use crate::consumer::ConsumerThread;
+use crate::hardware::Hardware;
 use crate::options::Options;
 use crate::profile::Profile;
 use crate::recorder::clock::Clock;
@@ -77,6 +78,8 @@ pub(crate) struct Recorder<'w> {
     pub(crate) kernel: KernelSide,
     /// The same of samples.
     pub(crate) profile: Option<Profile>,
+    /// The hardware trace.
+    pub(crate) hardware: Option<Hardware>,
     pub(crate) output: Output,
     pub(crate) screen: Screen<'w>,
     pub(crate) outcome: Outcome,

@@ -1,6 +1,6 @@
 //! One recording, from start to end, in an event loop that may serve others beside it: what it waits for, also at its
-//! end, is a descriptor or a time. Only its beginning keeps the loop, for as long as it takes to look at running
-//! processes that are to be recorded (10 s at most for each).
+//! beginning and its end, is a descriptor or a time. It begins when all running processes that are to be recorded were
+//! looked at: these may take 10 s to answer, or never do.
 //!
 //! A loop polls [`Recording::polled`] for at most [`Recording::patience`], gives signals to [`Recording::signal`], and
 //! calls [`Recording::serve`], until [`Recording::ended`] has what the recording came to. [`record()`] is that loop for
@@ -16,6 +16,7 @@ use crate::consumer::{ConsumerThread, Shared, Task};
 use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
 use crate::functions::{self, Functions};
+use crate::hardware::Hardware;
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
 use crate::output::directory::{Directory, PROCESSES};
@@ -42,10 +43,12 @@ use crate::{objects, setup};
 use mote_clock::Source;
 use mote_filter::Rule;
 use mote_journal::Fact;
+use mote_pmu::is_program;
 use mote_ring::Geometry;
 use mote_session::layout::Layout;
 use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Session, Settings, Stage};
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,8 +86,12 @@ pub fn wait(polled: &mut [libc::pollfd], patience: Duration) -> Result<HashSet<i
     Ok(polled.iter().filter(|polled| polled.revents != 0).map(|polled| polled.fd).collect())
 }
 
+/// How often the loop looks around while running processes are looked at.
+const TICK_BEGINNING: Duration = Duration::from_millis(1);
+
 /// A recording that runs.
 pub struct Recording<'w> {
+    state: State<'w>,
     recorder: Recorder<'w>,
     /// It was told that the recording has begun.
     is_announced: bool,
@@ -92,14 +99,38 @@ pub struct Recording<'w> {
     is_given: bool,
 }
 
+/// How far the beginning of a recording is.
+enum State<'w> {
+    /// Running processes are looked at.
+    Begins(Box<Beginning<'w>>),
+    /// It has begun.
+    Begun,
+    /// It could not begin; the reason, until it was given.
+    Failed(Option<Error>),
+}
+
+/// What a recording begins with when all running processes were looked at.
+struct Beginning<'w> {
+    ways_in: WaysIn,
+    /// Functions that get probes.
+    functions: Option<Arc<Functions>>,
+    signals: &'w Signals,
+    /// Signals that have arrived meanwhile.
+    arrived: Vec<Arrived>,
+    /// The end was asked for meanwhile.
+    is_to_end: bool,
+}
+
 impl<'w> Recording<'w> {
-    /// Begins a recording, and starts the command if there is one.
+    /// Begins a recording, and starts the command if there is one. Beside running processes this takes some rounds of
+    /// the loop: see [`Recording::serve`].
     ///
     /// # Errors
-    /// [`Error`] when nothing could be recorded; nothing is left of it then.
+    /// [`Error`] when nothing could be recorded; nothing is left of it then. What is only known when a running process
+    /// was looked at comes out of [`Recording::ended`].
     pub fn begin(
         options: &Options,
-        signals: &Signals,
+        signals: &'w Signals,
         watch: &'w mut dyn Watch,
     ) -> Result<Recording<'w>, Error> {
         let mut recorder = make(options, watch)?;
@@ -108,34 +139,81 @@ impl<'w> Recording<'w> {
         recorder.note_samples();
         recorder.write_metadata()?;
         let clock = &recorder.clock.samples;
-        let Options { functions, sampling, .. } = &recorder.options;
+        let options = &recorder.options;
         let functions =
-            Functions::of(functions, sampling.as_ref(), recorder.clock.source(), clock.frequency())?;
+            Functions::of(&options.functions, options, recorder.clock.source(), clock.frequency())?;
         let (subjects, screen) = (&mut recorder.subjects, &mut recorder.screen);
         subjects.attach(listeners, &recorder.options, functions.as_ref(), screen.watch)?;
+        let beginning = Beginning { ways_in, functions, signals, arrived: Vec::new(), is_to_end: false };
+        let state = State::Begins(Box::new(beginning));
+        let mut recording = Recording { state, recorder, is_announced: false, is_given: false };
+        recording.go_on()?;
+        Ok(recording)
+    }
+
+    /// Goes on to begin, if all running processes were looked at.
+    ///
+    /// # Errors
+    /// As [`Recording::begin`].
+    fn go_on(&mut self) -> Result<(), Error> {
+        let Recorder { subjects, screen, options, .. } = &mut self.recorder;
+        if !subjects.were_asked(options, screen.watch)? {
+            return Ok(());
+        }
+        let State::Begins(beginning) = std::mem::replace(&mut self.state, State::Begun) else {
+            return Ok(());
+        };
+        let Beginning { ways_in, functions, signals, arrived, is_to_end } = *beginning;
+        self.begin_to_record(ways_in, functions, signals)?;
+        arrived.into_iter().for_each(|arrived| self.signal(arrived));
+        if is_to_end {
+            self.end();
+        }
+        Ok(())
+    }
+
+    /// Begins to record: all running processes were looked at.
+    fn begin_to_record(
+        &mut self,
+        mut ways_in: WaysIn,
+        functions: Option<Arc<Functions>>,
+        signals: &Signals,
+    ) -> Result<(), Error> {
+        let (recorder, listeners) = (&mut self.recorder, &mut ways_in.listeners);
         recorder.begin_kernel();
         recorder.begin_profile()?;
         recorder.perform();
         // With processes that run the command is only what the recording lasts for.
         let functions = functions.filter(|_| recorder.options.attach.is_empty());
-        recorder.subjects.command = start(&recorder, listeners, signals, functions.is_some())?;
-        functions.map_or(Ok(()), |functions| recorder.subjects.probe_command(&functions))?;
+        let is_traced = Hardware::is_of_command(&recorder.options);
+        if !is_traced {
+            recorder.begin_hardware(None)?;
+        }
+        recorder.subjects.command = start(recorder, listeners, signals, functions.is_some() || is_traced)?;
+        if is_traced {
+            recorder.trace_command()?;
+        }
+        match functions {
+            Some(functions) => recorder.subjects.probe_command(&functions)?,
+            None if is_traced => recorder.subjects.let_command_go(),
+            None => {}
+        }
         recorder.output.trace.directory.keep();
         recorder.kernel.get_mut().into_iter().for_each(|kernel| kernel.trace.directory.keep());
         recorder.profile.iter_mut().for_each(|profile| profile.trace.directory.keep());
         listeners.hand_over();
         recorder.ways_in = Some(ways_in);
         recorder.clock.begin();
-        let mut recording = Recording { recorder, is_announced: false, is_given: false };
-        recording.announce();
-        Ok(recording)
+        self.announce();
+        Ok(())
     }
 
     /// Says that the recording has begun, once all processes that are expected are in it.
     fn announce(&mut self) {
-        let Recorder { subjects, session, screen, output, .. } = &mut self.recorder;
+        let Recorder { subjects, session, screen, output, clock, .. } = &mut self.recorder;
         if !self.is_announced && subjects.have_come(session) {
             self.is_announced = true;
+            clock.is_whole();
             screen.watch.begun(output.trace.directory.path());
         }
     }
@@ -154,27 +232,40 @@ impl<'w> Recording<'w> {
 
     /// How long to wait for it.
     pub fn patience(&self) -> Duration {
-        self.recorder.patience()
+        match self.state {
+            State::Begins(_) => TICK_BEGINNING,
+            State::Begun | State::Failed(_) => self.recorder.patience(),
+        }
     }
 
-    /// Whether it goes on, and has not begun to end.
+    /// Whether it begins or goes on, and has not begun to end.
     pub fn is_recording(&self) -> bool {
-        self.recorder.session.stage().is_recording()
+        !matches!(self.state, State::Failed(_)) && self.recorder.session.stage().is_recording()
     }
 
     /// Serves what has arrived. Of the connections of processes only those are read whose descriptors are `ready`. May
     /// find that the recording is over, and begin to end it.
     pub fn serve(&mut self, ready: &HashSet<i32>) {
-        if self.is_recording() {
-            self.recorder.serve(ready);
-            self.announce();
-        } else {
-            self.recorder.serve_end();
+        match self.state {
+            State::Begins(_) => {
+                if let Err(why) = self.go_on() {
+                    self.state = State::Failed(Some(why));
+                }
+            }
+            State::Begun if self.is_recording() => {
+                self.recorder.serve(ready);
+                self.announce();
+            }
+            State::Begun => self.recorder.serve_end(),
+            State::Failed(_) => {}
         }
     }
 
     /// A signal has arrived: one that asks for the end goes to the command first; SIGUSR2 asks for a snapshot.
     pub fn signal(&mut self, arrived: Arrived) {
+        if let State::Begins(beginning) = &mut self.state {
+            return beginning.arrived.push(arrived);
+        }
         if arrived.asks_for_snapshot()
             && self.is_recording()
             && let Err(why) = self.recorder.ask_for_snapshot()
@@ -191,14 +282,22 @@ impl<'w> Recording<'w> {
     /// Begins to end the recording. What it waits for from then on (processes that switch off, a bounded time; the
     /// rings, until they are read; the command) is served like everything else, until it has [`Recording::ended`].
     pub fn end(&mut self) {
-        self.recorder.begin_to_end();
+        match &mut self.state {
+            State::Begins(beginning) => beginning.is_to_end = true,
+            State::Begun => self.recorder.begin_to_end(),
+            State::Failed(_) => {}
+        }
     }
 
     /// What the recording came to, once it has ended; this is given once.
     ///
     /// # Errors
-    /// [`Error::Loop`] when the thread that empties the rings has failed.
+    /// [`Error::Loop`] when the thread that empties the rings has failed; as [`Recording::begin`] when it could not
+    /// begin, and then nothing is left of it when this is dropped.
     pub fn ended(&mut self) -> Option<Result<Recorded, Error>> {
+        if let State::Failed(why) = &mut self.state {
+            return why.take().map(Err);
+        }
         if self.recorder.session.stage() != Stage::Ended || std::mem::replace(&mut self.is_given, true) {
             return None;
         }
@@ -238,17 +337,23 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         said.iter().for_each(|text| watch.say(text));
         profile
     });
+    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted)).transpose()?;
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let state = Arc::new(TraceState::default());
     let context = Context { sink: directory.sink(), uuid: frame.uuid, clock: source };
     let (cpus, mode) = (options::cpus(), options.mode);
-    let processes = Destination { state: state.clone(), context, home: "", inside, cpus, mode };
-    let of_kernel = made.as_ref().map(|made| (made.destination(cpus, mode), made.tracer.channel().clone()));
+    let processes =
+        Destination { state: state.clone(), context, home: "", inside, cpus, mode, has_copies: false };
+    let of_kernel = made
+        .as_ref()
+        .zip(options.kernel.as_ref())
+        .map(|(made, wanted)| (made.destination(cpus, mode, wanted.stacks), made.tracer.channel().clone()));
     let trace = Trace::new(directory, frame, options.ctf, state);
     let task = Task { beside, processes, kernel: of_kernel, shared: shared.clone(), session_area };
     let consumer = ConsumerThread::start(task);
     let consumer = consumer.map_err(|why| Error::Loop { what: "start the consumer", why })?;
     let kernel = options.kernel.clone().zip(made).map(|(wanted, made)| Kernel::new(wanted, made));
+    let owner = owner(&options);
     Ok(Recorder {
         consumer,
         session,
@@ -261,11 +366,24 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         subjects: Subjects::default(),
         kernel: KernelSide::new(kernel, cooperation),
         profile,
-        output: Output::new(trace, Owner::of(&options)),
+        hardware,
+        output: Output::new(trace, owner),
         screen: Screen::new(watch, &options),
         outcome: Outcome::default(),
         options,
     })
+}
+
+/// Whose the recording is to be.
+fn owner(options: &Options) -> Owner {
+    let mut owner = Owner::of(options.owner, options.attach.is_empty());
+    if options.kernel.as_ref().is_some_and(|kernel| kernel.all) {
+        owner.note_all();
+    }
+    if options.hardware.as_ref().is_some_and(|hardware| hardware.all) {
+        owner.note_all_code();
+    }
+    owner
 }
 
 /// What the session is told.
@@ -326,7 +444,11 @@ fn start(
     let _launching = launching.map_err(|why| Error::Kernel(why.to_string()))?;
     let (variable, words) = ((variable.0, variable.1.as_str()), &options.command);
     let command = match is_held {
-        // What holds it is a program of ours, which is not to be in the session.
+        // What holds it is a program of ours, which is not to be in the session, and would be all that is recorded.
+        true if !words.first().is_some_and(is_program) => {
+            let name = words.first().cloned().unwrap_or_default();
+            return Err(Error::Command(name.to_string_lossy().into_owned(), ErrorKind::NotFound.into()));
+        }
         true => Command::start(&functions::held(words, variable)?, (variable.0, ""), signals)?,
         false => Command::start(words, variable, signals)?,
     };

@@ -12,7 +12,7 @@ use crate::consumer::walk::Steps;
 use crate::options::Ctf;
 use mote_clock::{Conversion, Sample};
 use mote_journal::{ClockSample, EventSource, Fact, Summary};
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_session::events::{Announced, Events};
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -49,6 +49,8 @@ pub struct Recorded {
     pub kernel: Option<KernelRecorded>,
     /// What the samples came to, if threads were sampled.
     pub profile: Option<Summary>,
+    /// What the hardware trace came to, if it was asked for.
+    pub hardware: Option<mote_pmu::Recorded>,
     /// What went wrong, in words.
     pub problems: Vec<String>,
     /// Counts and histograms, as text; empty when no rule asked for any.

@@ -21,6 +21,7 @@ mod action;
 mod code;
 mod condition;
 mod float;
+mod held;
 mod kernel;
 mod known;
 mod last_event;

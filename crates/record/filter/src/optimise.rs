@@ -25,7 +25,7 @@ use effects::Effects;
 
 /// Improves all of a plan.
 pub(crate) fn plan(plan: &mut Plan) {
-    plan.speculated_by.iter_mut().for_each(|aside| speculation_key(&mut aside.key));
+    plan.speculated_by.iter_mut().for_each(|speculation| speculation_key(&mut speculation.key));
     for rule in &mut plan.rules {
         let written = rule.condition.clone();
         rule.condition = cond(std::mem::replace(&mut rule.condition, Cond::Constant(true)));

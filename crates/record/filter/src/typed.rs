@@ -56,7 +56,7 @@ pub(crate) struct RulePlan {
 /// Something that is kept from a thread's last event to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// When it was.
+    /// The time of the event.
     Time,
     /// A word of the context.
     Word(u16),

@@ -54,6 +54,8 @@ pub(crate) struct Code<'a, S = Rc<Saved>> {
     insert: Option<Label>,
     recorder_id: Option<Label>,
     vtid: Option<Label>,
+    /// With how many bytes of a stack it copies.
+    stack: Option<(Label, u32)>,
     /// Functions of filters, with their labels.
     pub(crate) filters: Vec<(Label, Vec<Insn>)>,
     /// The map that has the program's table, if behind that are the words of `sockaddr::words`.
@@ -126,6 +128,7 @@ impl<'a, S> Code<'a, S> {
             insert: None,
             recorder_id: None,
             vtid: None,
+            stack: None,
             filters: Vec::new(),
             words: None,
             scratch: false,
@@ -167,6 +170,11 @@ impl<'a, S> Code<'a, S> {
         *self.vtid.get_or_insert_with(|| self.b.label())
     }
 
+    /// The function that copies the stack of the running thread, of which at most so many bytes.
+    pub(crate) fn stack_label(&mut self, copy: u32) -> Label {
+        self.stack.get_or_insert_with(|| (self.b.label(), copy)).0
+    }
+
     /// Stores zeros in words of 64 bits.
     pub(crate) fn clear(&mut self, base: &Value, words: Range<usize>) {
         for at in words.step_by(8) {
@@ -178,6 +186,9 @@ impl<'a, S> Code<'a, S> {
     fn with_functions(mut self, event: &str) -> Result<Vec<Insn>, Error> {
         if let Some(label) = self.insert {
             self.insert_function(label);
+        }
+        if let Some((label, copy)) = self.stack {
+            self.stack_function(label, copy);
         }
         if let Some(label) = self.recorder_id {
             self.recorder_id_function(label);

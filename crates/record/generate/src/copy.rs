@@ -1,4 +1,4 @@
-//! Bytes: texts, arrays, stacks, from where an event has them to the record or to the scratch area.
+//! Bytes: texts, arrays, from where an event has them to the record or to the scratch area.
 
 use crate::access::Access;
 use crate::code::Code;
@@ -13,8 +13,6 @@ use std::rc::Rc;
 
 /// Most bytes that are copied by loads and stores instead of a call.
 const INLINE_MAX: u32 = 32;
-/// `BPF_F_USER_STACK`
-const USER_STACK: i32 = 1 << 8;
 
 /// Where bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,27 +178,6 @@ impl Code<'_> {
         let length = self.get(slot::VALUE);
         self.advance(length, most);
         Ok(())
-    }
-
-    /// A stack: how many addresses, and they.
-    pub(crate) fn stack(&mut self, user: bool, most: u32) {
-        let (none, bytes) = (self.label(), 8 * most);
-        self.if_foreign(none);
-        let context = match self.access {
-            Access::TypedCall | Access::RawCall => slot::CONTEXT.into(),
-            _ => self.context(),
-        };
-        let flags = if user { USER_STACK } else { 0 };
-        let to = self.destination(To::Record) + 2;
-        let length = self.invoke(helper::GET_STACK, (context, to, bytes, flags));
-        self.block(|code, some| {
-            code.jump_if(length.le(bytes), some);
-            code.bind(none);
-            code.set(&length, 0);
-        });
-        self.put(self.of_record(0, Size::H), &length >> 3);
-        self.at += 2;
-        self.advance(length, bytes);
     }
 
     /// The record goes on so many bytes further, at most `most`.

@@ -12,7 +12,7 @@ pub enum Error {
     /// No program can be made for the event.
     #[error("cannot record {event}: {why}")]
     Event {
-        /// Which.
+        /// The name of the event.
         event: String,
         /// Why.
         why: String,

@@ -3,6 +3,7 @@
 use crate::arch;
 use crate::error::Error;
 use crate::namespace::{IdOffsets, Task, member};
+use crate::stack_copy::StackOffsets;
 use mote_builder::Field;
 use mote_catalog::btf::Btf;
 
@@ -25,6 +26,8 @@ pub struct Facts {
     pub(crate) free: u32,
     /// Where the ids of threads are in their namespaces.
     pub ids: Option<IdOffsets>,
+    /// Where their stacks end.
+    pub(crate) stack: Option<StackOffsets>,
 }
 
 impl Facts {
@@ -48,6 +51,7 @@ impl Facts {
             exit: tracepoint("sched_process_exit")?,
             free: tracepoint("sched_process_free")?,
             ids: IdOffsets::of(btf),
+            stack: StackOffsets::of(btf),
         })
     }
 }

@@ -41,8 +41,8 @@ impl Code<'_> {
                 self.bytes(from, bytes, To::Record)?;
                 self.at += bytes as i16;
             }
-            (Type::Sequence(_, most), Origin::KernelStack) => self.stack(false, u32::from(*most)),
-            (Type::Sequence(_, most), Origin::UserStack) => self.stack(true, u32::from(*most)),
+            (Type::Sequence(..), Origin::KernelStack) => self.stack(None),
+            (Type::Sequence(..), Origin::UserStack { copy }) => self.stack(Some(*copy)),
             (Type::Sequence(scalar, most), from) => {
                 self.sequence(from, scalar.bytes() as u32, u32::from(*most))?;
             }

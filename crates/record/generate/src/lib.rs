@@ -40,6 +40,8 @@ mod relocate;
 mod select;
 mod slot;
 mod sockaddr;
+mod stack;
+pub mod stack_copy;
 pub mod state;
 pub mod syscalls;
 pub mod test_run;

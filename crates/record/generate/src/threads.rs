@@ -5,7 +5,7 @@
 //! had to go elsewhere is marked ([`Entry::displaced`], for ever): only then is the search continued there.
 //!
 //! By the thread's id as the kernel counts (that of the outermost pid namespace). The recorder may have another one for
-//! it ([`RECORDER_TID`]), and the thread itself, too ([`VTID`]); whoever claims an entry stores both.
+//! it ([`RECORDER_TID`]), and the thread itself, too ([`VTID`]); the program that claims an entry stores both.
 //!
 //! # Who writes what
 //! Programs on `sched_process_fork`, `exec`, `exit` and `free` claim and free entries; the recorder claims those of
@@ -16,7 +16,8 @@
 //! When its task is freed, not when it exits: its last events come in between. Until then its id may be given to
 //! another thread (which takes that many forks that it does not happen); the entry holds the task, so that the right
 //! one is freed. Not every such event is seen (with Linux 6.18 one in a thousand was seen by no program, and none was
-//! counted as missed). So whoever finds all places taken may have that of a thread which has exited [`GONE_NS`] ago.
+//! counted as missed). So a program that finds all places taken may have that of a thread which has exited [`GONE_NS`]
+//! ago.
 
 use std::mem::offset_of;
 

@@ -28,14 +28,20 @@ pub(crate) struct Image {
 /// page.
 pub(crate) struct Room {
     pub(crate) address: u64,
-    /// What is there.
+    /// What is there by the file, whatever an earlier recorder has left in the memory.
     pub(crate) before: Vec<u8>,
     /// Addresses of the functions, in the order in which they were asked for.
     pub(crate) functions: Vec<u64>,
 }
 
-/// Looks for room of `bytes`, and for functions.
-pub(crate) fn read(pid: u32, memory: &File, functions: &[&str], bytes: u64) -> Result<Image, Error> {
+/// Looks for room for code whose first `fixed` bytes are always the same, and for functions.
+pub(crate) fn read(
+    pid: u32,
+    memory: &File,
+    functions: &[&str],
+    (own, fixed): (&[u8], usize),
+) -> Result<Image, Error> {
+    let left = own.get(..fixed).unwrap_or(own);
     let (mut room, mut found) = (None, None);
     for mapped in mapped::code(pid).iter().take(FILES_MAX) {
         let Some(file) = mapped
@@ -46,14 +52,19 @@ pub(crate) fn read(pid: u32, memory: &File, functions: &[&str], bytes: u64) -> R
         };
         let Ok(headers) = file.try_clone().map(|file| Bounded::new(file, READ_MAX)) else { continue };
         let Some(code) = Code::of(&headers, mapped) else { continue };
-        room = room.or_else(|| room_behind(&code, mapped, bytes));
+        room = room.or_else(|| {
+            let address = room_behind(&code, mapped, own.len() as u64)?;
+            let offset = (address - mapped.map.start).checked_add(mapped.map.offset)?;
+            let before = bytes_of(&file, offset, own.len())?;
+            let mut now = vec![0; own.len()];
+            memory.read_exact_at(&mut now, address).ok()?;
+            (now == before || now.starts_with(left)).then_some((address, before))
+        });
         found = found.or_else(|| addresses(file, code.bias, functions));
     }
     let functions = found.ok_or(Error::NoLoader)?;
-    let address = room.ok_or(Error::NoRoom)?;
+    let (address, before) = room.ok_or(Error::NoRoom)?;
     let hole = hole(pid).ok_or(Error::NoRoom)?;
-    let mut before = vec![0; bytes as usize];
-    memory.read_exact_at(&mut before, address).map_err(|_| Error::Ended)?;
     Ok(Image { room: Room { address, before, functions }, hole })
 }
 
@@ -62,6 +73,19 @@ fn room_behind(code: &Code, mapped: &Mapped, bytes: u64) -> Option<u64> {
     let from = code.end.next_multiple_of(16);
     let is_there = code.end > mapped.map.start && from.checked_add(bytes)? <= mapped.map.end;
     is_there.then_some(from)
+}
+
+/// So many bytes of a file, as they are in memory: zeros behind its end.
+fn bytes_of(file: &File, mut offset: u64, len: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let mut left = bytes.as_mut_slice();
+    while !left.is_empty() {
+        match file.read_at(left, offset).ok()? {
+            0 => break,
+            read => (left, offset) = (left.get_mut(read..)?, offset + read as u64),
+        }
+    }
+    Some(bytes)
 }
 
 /// Where functions are that a file exports; `None` when it has not all of them.

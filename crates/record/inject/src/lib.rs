@@ -40,4 +40,4 @@ mod visit;
 pub use error::Error;
 pub use start::{Starts, Wish, at_start};
 pub use target::{Patience, Target};
-pub use visit::{Load, Visit, open_to_traps, was_visited};
+pub use visit::{Load, Loaded, Visit, open_to_traps, was_visited};

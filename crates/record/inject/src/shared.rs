@@ -1,6 +1,6 @@
 //! What the code that is sent into a process shares with us (`visit`, and the code itself in `arch`).
 
-/// The words behind the code, in bytes from the first one, that are filled in before.
+/// The words behind the code, in bytes from the first one: filled in with it, but for the last two.
 pub(crate) mod words {
     /// Where the memory is to be.
     pub(crate) const AREA: usize = 0;
@@ -20,7 +20,8 @@ pub(crate) mod words {
     pub(crate) const DLERROR: usize = 56;
     /// Why the call was interrupted (`mote_layout::join::restart`).
     pub(crate) const KIND: usize = 64;
-    /// `mote_load_functions` and `mote_join_` of a library of ours that is there already, or 0.
+    /// `mote_load_functions` and `mote_join_` of a library of ours that is there already, or 0; filled in before
+    /// [`super::area::GO`].
     pub(crate) const LOAD_FUNCTIONS: usize = 72;
     /// See above.
     pub(crate) const JOIN: usize = 80;
@@ -83,7 +84,7 @@ pub(crate) mod area {
     pub(crate) const GO: u32 = 2;
     /// All was done.
     pub(crate) const DONE: u32 = 3;
-    /// It was not.
+    /// Something was not done.
     pub(crate) const FAILED: u32 = 4;
     /// The library is there, and is to join a session when it may.
     pub(crate) const WAITS: u32 = 5;

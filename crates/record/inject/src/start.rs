@@ -1,14 +1,15 @@
 //! A program that is started for us: a library is loaded into it before its first instruction, but behind the dynamic
 //! linker's work.
 //!
-//! Whoever is to become the program stops itself, and then becomes it. It is stopped once more where the dynamic linker
-//! hands over: no other thread and no lock is in the way there. A program in which nothing is wanted, as a shell or
-//! `make`, is traced on, with all that it forks, until these become programs in which something is: those are let go.
+//! The process that is to become the program stops itself, and then becomes it. It is stopped once more where the
+//! dynamic linker hands over: no other thread and no lock is in the way there. A program in which nothing is wanted, as
+//! a shell or `make`, is traced on, with all that it forks, until these become programs in which something is: those
+//! are let go.
 
 use crate::arch::{BREAKPOINT, Registers};
 use crate::error::Error;
 use crate::target::{Patience, Target};
-use crate::visit::{Load, Visit};
+use crate::visit::{Load, Loaded, Visit};
 use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
 use mote_sys::thread::send_signal;
@@ -36,15 +37,15 @@ pub enum Wish {
     LetGo,
 }
 
-/// Who is asked what to do with programs that begin, and told what came of it.
+/// Decides what to do with programs that begin, and learns what came of it.
 pub trait Starts {
     /// What is wanted in the program of a process: it has mapped all that it begins with, and is stopped.
     fn wish(&mut self, pid: i32) -> Wish;
     /// The library was loaded into the process, with so many functions, or not.
-    fn done(&mut self, pid: i32, loaded: Result<u64, Error>);
+    fn done(&mut self, pid: i32, loaded: Result<Loaded, Error>);
     /// From now on all that is started is looked at.
     fn follows(&mut self) {}
-    /// The first process has ended: whoever has started it may ask for its status.
+    /// The first process has ended: its parent may ask for its status.
     fn first_has_ended(&mut self) {}
 }
 
@@ -81,7 +82,7 @@ pub fn at_start(
 /// What has come of a program that began.
 #[derive(Debug)]
 enum Begun {
-    Loaded(u64),
+    Loaded(Loaded),
     /// It runs on, traced.
     PassedOn,
     LetGo,
@@ -180,10 +181,10 @@ impl Held<'_> {
         begun
     }
 
-    fn load(&self, plan: &[u8], registers: Registers) -> Result<u64, Error> {
+    fn load(&self, plan: &[u8], registers: Registers) -> Result<Loaded, Error> {
         let visit = Visit::open(self.pid)?;
         let mut away = registers;
-        away.go(visit.prepare_start(self.library)?);
+        away.go(visit.prepare_start()?);
         away.give(self.pid).map_err(Error::Forbidden)?;
         ptrace::resume(self.pid, 0).map_err(Error::Forbidden)?;
         let load = Load { library: self.library, plan, place: "" };

@@ -93,6 +93,11 @@ impl Stopped {
         self.registers.instruction()
     }
 
+    /// The stack pointer with which the thread was stopped.
+    pub(crate) fn stack_pointer(&self) -> u64 {
+        self.registers.stack_pointer()
+    }
+
     /// Lets it take a signal that it has blocked.
     ///
     /// # Errors
@@ -138,6 +143,13 @@ impl Stopped {
 pub(crate) struct Sent {
     pub(crate) tid: i32,
     registers: Registers,
+}
+
+impl Sent {
+    /// Its stack pointer when it was sent.
+    pub(crate) fn stack_pointer(&self) -> u64 {
+        self.registers.stack_pointer()
+    }
 }
 
 impl Drop for Stopped {

@@ -167,15 +167,20 @@ impl Target {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let status = mapped::table(&format!("/proc/{}/status", self.pid));
         let field = |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim()));
-        let tracer = field("TracerPid:").and_then(|tracer| tracer.parse().ok()).unwrap_or(0);
+        let tracer = tracer(&status);
         match field("State:").unwrap_or("X").chars().next() {
             Some('Z' | 'X') => Err(Error::Ended),
             Some('T') => Err(Error::Stopped(self.pid)),
             _ if field("Seccomp:").is_some_and(|mode| mode != "0") => Err(Error::Seccomp),
-            // Another recorder, which has stopped it for a moment, is waited for.
-            _ if tracer != 0 && !is_mote(tracer) => Err(Error::Debugged(tracer)),
+            // Another recorder, which has stopped it for a moment, is waited for; it may have gone meanwhile, and its
+            // name with it.
+            _ if tracer != 0 && !is_mote(tracer) && self.tracer() == tracer => Err(Error::Debugged(tracer)),
             _ => Ok(()),
         }
+    }
+
+    fn tracer(&self) -> i32 {
+        tracer(&mapped::table(&format!("/proc/{}/status", self.pid)))
     }
 
     /// Waits until no thread uses the memory. Returns a number for this join.
@@ -365,9 +370,21 @@ pub(crate) fn apart<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
 /// A thread that has not come beyond the first instruction that it was sent to, which then is not ours, is put back.
 pub(crate) fn take_back(code: u64, sent: &Sent) {
     let moment = Patience { until: Instant::now() + LOOKING, over: &AtomicBool::new(false) };
-    if let Ok(Some(stopped)) = Stopped::stop(sent.tid, &moment) {
-        stopped.put_back(code, sent);
+    let is_there = || fs::exists(format!("/proc/{}", sent.tid)).unwrap_or(false);
+    loop {
+        match Stopped::stop(sent.tid, &moment) {
+            Ok(Some(stopped)) => return stopped.put_back(code, sent),
+            // It takes a signal, and its handler comes back to the code.
+            Ok(None) if is_there() && moment.wait(Error::Ended).is_ok() => {}
+            _ => return,
+        }
     }
+}
+
+/// Who traces a process, by its status: 0 where nobody does.
+fn tracer(status: &str) -> i32 {
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.and_then(|tracer| tracer.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Whether a process is a recorder, we ourselves or another one: its name is ours.

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! recorder                                             process
+//! stops a thread that waits, as for a join (`target`)
 //! writes code behind the end of some binary's code
-//! sends a thread there, as to a join (`target`)        maps memory, makes a thread of ours, goes back to its call
+//! sends the thread there                               maps memory, makes a thread of ours, goes back to its call
 //! (or lets one run that is stopped at `main`'s begin)  that thread makes two empty files
 //! writes library and plan into them                    waits
 //! says where they are, and that they are whole         reserves the plan's memory
@@ -17,13 +18,15 @@ use crate::arch::visit as code;
 use crate::error::Error;
 use crate::image::{self, Room};
 use crate::shared::{area, words};
-use crate::stop::{Stopped, Waiting};
+use crate::stop::{Sent, Stopped, Waiting};
 use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
 use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_symbol::mapped;
 use mote_sys::Errno;
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -48,6 +51,15 @@ pub struct Visit {
     area: u64,
 }
 
+/// What has come of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Functions that are there for this plan: those that other sessions have on for something else are not.
+    pub functions: u64,
+    /// The process was in a session before: this one, or another.
+    pub is_in_one: bool,
+}
+
 impl Visit {
     /// Looks whether a library can be loaded into a process. Nothing is changed.
     ///
@@ -56,8 +68,8 @@ impl Visit {
     /// linker.
     pub fn open(pid: i32) -> Result<Visit, Error> {
         let target = Target::any(pid)?;
-        let image =
-            image::read(pid.unsigned_abs(), target.memory(), &words::FUNCTIONS, code::code().len() as u64)?;
+        let own = (code::code(), code::words_at());
+        let image = image::read(pid.unsigned_abs(), target.memory(), &words::FUNCTIONS, own)?;
         Ok(Visit { target, room: image.room, area: image.hole })
     }
 
@@ -65,46 +77,68 @@ impl Visit {
     ///
     /// # Errors
     /// [`Error`]; the process goes on as before.
-    pub fn load(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
+    pub fn load(&self, load: Load<'_>, patience: Patience<'_>) -> Result<Loaded, Error> {
         self.target.lock(patience)?;
         let loaded = self.load_locked(load, patience);
         self.target.unlock();
         loaded
     }
 
-    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
+    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<Loaded, Error> {
         self.target.check()?;
         let number = fresh_number().map_err(|why| Error::Forbidden(errno(&why)))?;
-        self.put_code(load.library)?;
         let entry = self.room.address + mote_layout::join::RESTART_BYTES;
+        // Now that the thread is stopped by us, no recorder has it that is still loading something at the program's
+        // begin, with the same room and maybe the same place for its memory.
         let tell = |waiting: &Waiting| {
-            let at = self.room.address + (code::words_at() + words::KIND) as u64;
-            self.write_at(at, &waiting.kind.to_le_bytes())
+            if self.target.memory().read_exact_at(&mut [0], self.area).is_ok() {
+                return Err(Error::Refused(Errno(libc::EEXIST)));
+            }
+            self.put_code(waiting.kind)
         };
         let sent = self.target.send((entry, number), &tell, patience.at_most(LOOKING))?;
         let done = self.attend(load, patience.at_most(ATTENDING));
         match done {
             Err(Error::Silent(_) | Error::Over) => take_back(entry, &sent),
-            _ => self.remove_code(&patience)?,
+            _ => self.remove_code(&patience, &sent)?,
         }
         done
     }
 
-    /// Puts back what was where the code is now, once no thread is in it.
-    fn remove_code(&self, patience: &Patience<'_>) -> Result<(), Error> {
+    /// Puts back what was where the code is now, once no thread is in it, or will be: the one that was sent takes
+    /// signals with its last instructions, and comes back there from their handlers.
+    fn remove_code(&self, patience: &Patience<'_>, sent: &Sent) -> Result<(), Error> {
         const LOOKS: u32 = 200;
+        /// So often a thread that runs is not stopped: it may be about to wait.
+        const QUIET: u32 = 3;
         let code = self.room.address..self.room.address + code::code().len() as u64;
-        let is_in = |tid: i32| {
+        // A thread that cannot be looked at now, as it takes a signal or another recorder has stopped it, may be in it.
+        let may_be_in = |tid: i32, look: u32| {
             let line = mapped::table(&format!("/proc/{}/task/{tid}/syscall", self.target.pid()));
-            let at = line.split_ascii_whitespace().next_back().and_then(|at| at.strip_prefix("0x"));
-            let at = at.and_then(|at| u64::from_str_radix(at, 16).ok());
+            let mut words = line.split_ascii_whitespace().rev().map(|word| word.strip_prefix("0x"));
+            let mut number = || u64::from_str_radix(words.next()??, 16).ok();
+            let at = number().and_then(|at| Some((at, number()?)));
             // It runs: only a stop tells where.
-            let at =
-                at.or_else(|| apart(|| Some(Stopped::stop(tid, patience).ok()??.instruction())).flatten());
-            at.is_some_and(|at| code.contains(&at))
+            let stopped = || {
+                let stopped = Stopped::stop(tid, patience).ok()??;
+                Some((stopped.instruction(), stopped.stack_pointer()))
+            };
+            let at = if at.is_none() && look >= QUIET { apart(stopped).flatten() } else { at };
+            let Some((at, stack)) = at else { return true };
+            // Of others, an earlier recorder may have sent one that has not come yet.
+            let end = if tid == sent.tid { sent.stack_pointer() } else { 0 };
+            code.contains(&at) || self.returns_to(&code, stack, end)
         };
-        for _ in 0..LOOKS {
-            if !self.target.threads()?.into_iter().any(is_in) {
+        // One that was elsewhere does not come here any more.
+        let mut elsewhere = BTreeSet::new();
+        for look in 0..LOOKS {
+            let threads = self.target.threads()?;
+            for tid in &threads {
+                if !elsewhere.contains(tid) && !may_be_in(*tid, look) {
+                    elsewhere.insert(*tid);
+                }
+            }
+            if threads.iter().all(|tid| elsewhere.contains(tid)) {
                 return self.write_at(self.room.address, &self.room.before);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -113,9 +147,21 @@ impl Visit {
         Ok(())
     }
 
+    /// Whether an address of `code` lies on a stack, from `stack` on: up to `end`, or, where that is not on it, as far
+    /// as the frame of a signal.
+    fn returns_to(&self, code: &Range<u64>, stack: u64, end: u64) -> bool {
+        const FAR: u64 = 256 << 10;
+        const FRAME: u64 = 16 << 10;
+        let len = end.checked_sub(stack).filter(|len| *len <= FAR).unwrap_or(FRAME);
+        let mut bytes = vec![0; len as usize];
+        let read = self.target.memory().read_at(&mut bytes, stack).unwrap_or(0);
+        let words = bytes.get(..read).unwrap_or_default().as_chunks().0;
+        words.iter().any(|word| code.contains(&u64::from_le_bytes(*word)))
+    }
+
     /// Where a thread goes that is stopped at the program's begin; the code is there then.
-    pub(crate) fn prepare_start(&self, library: &[u8]) -> Result<u64, Error> {
-        self.put_code(library)?;
+    pub(crate) fn prepare_start(&self) -> Result<u64, Error> {
+        self.put_code(0)?;
         Ok(self.room.address + code::start_at() as u64)
     }
 
@@ -125,7 +171,7 @@ impl Visit {
     }
 
     /// Fills the files, and waits for what the process makes of them.
-    pub(crate) fn attend(&self, load: Load<'_>, patience: Patience<'_>) -> Result<u64, Error> {
+    pub(crate) fn attend(&self, load: Load<'_>, patience: Patience<'_>) -> Result<Loaded, Error> {
         let silent = || Error::Silent(ATTENDING.as_secs());
         // Nothing is there before it is mapped.
         while self.word(area::STATE).unwrap_or(0) as u32 != area::FILES {
@@ -157,6 +203,12 @@ impl Visit {
             return Err(Error::Refused(Errno(libc::ENAMETOOLONG)));
         }
         self.write(area::PLACE, &[place, &[0]].concat())?;
+        // A library of ours that another recorder has loaded meanwhile is used. No thread is held while we look for it.
+        let (pid, memory) = (self.target.pid().unsigned_abs(), self.target.memory());
+        let loaded = image::loaded(pid, memory, load.library, ["mote_load_functions", "mote_join_"]);
+        let loaded = loaded.unwrap_or_default().map(u64::to_le_bytes);
+        let at = self.room.address + (code::words_at() + words::LOAD_FUNCTIONS) as u64;
+        self.write_at(at, loaded.as_flattened())?;
         self.write(area::STATE, &area::GO.to_le_bytes())?;
         loop {
             match self.word(area::STATE)? as u32 {
@@ -170,15 +222,15 @@ impl Visit {
                 _ => patience.wait(silent())?,
             }
         }
-        for result in [area::LOADED, area::JOINED] {
-            match self.word(result)? as i64 {
-                // It has come meanwhile, by itself.
-                error if error == -i64::from(libc::EBUSY) && result == area::JOINED => {}
-                error if error < 0 => return Err(Error::Refused(Errno(error.unsigned_abs() as i32))),
-                _ => {}
-            }
+        let functions = self.word(area::LOADED)? as i64;
+        let joined = self.word(area::JOINED)? as i64;
+        // It has come meanwhile, by itself, or is in another one.
+        let is_in_one = joined == -i64::from(libc::EBUSY);
+        match [functions, joined].into_iter().find(|result| *result < 0 && !(is_in_one && *result == joined))
+        {
+            Some(error) => Err(Error::Refused(Errno(error.unsigned_abs() as i32))),
+            None => Ok(Loaded { functions: functions.unsigned_abs(), is_in_one }),
         }
-        self.word(area::LOADED)
     }
 
     /// Why the dynamic linker has not loaded the library.
@@ -191,12 +243,10 @@ impl Visit {
         String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 
-    fn put_code(&self, library: &[u8]) -> Result<(), Error> {
+    /// Writes the code with its words, but for those of a library that is there already.
+    fn put_code(&self, kind: u64) -> Result<(), Error> {
         let mut bytes = code::code().to_vec();
-        let (pid, memory) = (self.target.pid().unsigned_abs(), self.target.memory());
-        let loaded = image::loaded(pid, memory, library, ["mote_load_functions", "mote_join_"]);
-        // Between them the reason for which the call was interrupted, which is told last.
-        let words = [&[self.area], &self.room.functions[..], &[0], &loaded.unwrap_or_default()].concat();
+        let words = [&[self.area], &self.room.functions[..], &[kind]].concat();
         for (word, to) in
             words.iter().zip(bytes.get_mut(code::words_at()..).unwrap_or_default().chunks_mut(8))
         {
@@ -239,7 +289,7 @@ pub fn was_visited(pid: i32) -> bool {
 }
 
 /// Lets all threads of a process take SIGTRAP that have blocked it, so that functions can be switched beside them:
-/// those that block all signals, as allocators' and loggers' threads do. Returns how many still do: who waits for it.
+/// those that block all signals, as allocators' and loggers' threads do. Returns how many still do: they wait for it.
 ///
 /// # Errors
 /// [`Error`]: it may not be touched, or has ended.
@@ -258,7 +308,7 @@ fn let_take_traps(target: &Target, patience: &Patience<'_>) -> Result<usize, Err
         }
         let open = || {
             let stopped = Stopped::stop(tid, patience).ok()??;
-            // It is for who waits for signals (sigwait).
+            // It is for a thread that waits for signals (sigwait).
             let waits = stopped.call() == Some(libc::SYS_rt_sigtimedwait);
             (!waits && stopped.unblock(libc::SIGTRAP).is_ok()).then_some(())
         };

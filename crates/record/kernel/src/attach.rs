@@ -3,8 +3,7 @@
 use crate::Error;
 use crate::load::{Kind, Program};
 use crate::privilege;
-use mote_bpf::Reg;
-use mote_builder::Builder;
+use mote_builder::{Build, Builder};
 use mote_catalog::btf::Btf;
 use mote_catalog::event::Hook;
 use mote_probes::{KernelTypes, pinned};
@@ -151,8 +150,7 @@ pub fn try_function(btf: &Btf) -> Result<(), Errno> {
 
 fn try_once(btf_id: u32) -> Result<(), Errno> {
     let mut b = Builder::new();
-    b.mov(Reg::R0, 0);
-    b.exit();
+    b.exit_with(0);
     let insns = b.finish().map_err(|_| Errno(libc::EINVAL))?;
     let tried = Program::load(UNCALLED, Kind::Function { btf_id, returns: false }, &insns, &[])
         .and_then(|program| function(&program, UNCALLED));

@@ -16,13 +16,13 @@ pub enum Error {
     /// Not enough memory, or not allowed as much.
     #[error("cannot make {what} of {} for kernel events: {errno}; {hint}", size(*.bytes))]
     Memory {
-        /// For what.
+        /// What the memory was for.
         what: &'static str,
         /// How much.
         bytes: u64,
         /// The kernel's answer.
         errno: Errno,
-        /// What to do.
+        /// What the user can do about it.
         hint: &'static str,
     },
     /// The sizes of the rings are out of bounds.
@@ -64,13 +64,13 @@ pub enum Error {
         event: String,
         /// The kernel's answer.
         errno: Errno,
-        /// What to do.
+        /// What the user can do about it.
         hint: &'static str,
     },
     /// A process cannot be followed.
     #[error("cannot follow process {pid}: {why}")]
     Process {
-        /// Which.
+        /// The id of the process.
         pid: u32,
         /// Why.
         why: String,

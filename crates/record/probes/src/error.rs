@@ -27,7 +27,7 @@ pub enum Wrong {
     NoBinary {
         /// What was looked for.
         name: String,
-        /// Where.
+        /// The places where it was looked for.
         looked: String,
     },
     /// It cannot be read, or is none.
@@ -38,7 +38,7 @@ pub enum Wrong {
     Machine {
         /// The file.
         path: PathBuf,
-        /// What it is for.
+        /// The processor that the file is for.
         machine: String,
     },
     /// It has no symbols at all.
@@ -49,25 +49,25 @@ pub enum Wrong {
         path: PathBuf,
     },
     /// It has no such function.
-    #[error("{path} has no function `{name}`{near}", path = path.display())]
+    #[error("{path} has no function `{name}`{similar}", path = path.display())]
     NoFunction {
         /// The file.
         path: PathBuf,
         /// The name.
         name: String,
         /// Names that look like it, in words.
-        near: String,
+        similar: String,
     },
     /// It is an indirect function.
     #[error("`{name}` of {path} is chosen when the program starts (STT_GNU_IFUNC); \
-         probe the one that is chosen{near}", path = path.display())]
+         probe the one that is chosen{similar}", path = path.display())]
     Indirect {
         /// The file.
         path: PathBuf,
         /// The name.
         name: String,
         /// Names that look like it, in words.
-        near: String,
+        similar: String,
     },
     /// It does not return.
     #[error("`{name}` of {path} is where the program begins: it does not return, \
@@ -105,14 +105,14 @@ pub enum Wrong {
         path: PathBuf,
     },
     /// It has no such static probe.
-    #[error("{path} has no static probe `{name}`{near}", path = path.display())]
+    #[error("{path} has no static probe `{name}`{similar}", path = path.display())]
     NoProbe {
         /// The file.
         path: PathBuf,
         /// The name.
         name: String,
         /// Names that look like it, in words.
-        near: String,
+        similar: String,
     },
     /// It has fewer arguments than were named.
     #[error("static probe `{name}` has {}, but {given} are named", counted(*.has, "argument", "arguments"))]
@@ -155,12 +155,12 @@ pub enum Wrong {
     #[error("this kernel does not describe its functions (no BTF); use a tracepoint (`mote list -k`)")]
     NoTypes,
     /// It has no such function.
-    #[error("the kernel has no function `{name}` that can be probed{near}")]
+    #[error("the kernel has no function `{name}` that can be probed{similar}")]
     NoKernelFunction {
         /// The name.
         name: String,
         /// Names that look like it, in words.
-        near: String,
+        similar: String,
     },
     /// The kernel cannot pass its arguments to programs.
     #[error(
@@ -201,7 +201,7 @@ impl Wrong {
 
 /// `; near names: a, b`, or nothing.
 pub(crate) fn similar<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> String {
-    let mut near = mote_pattern::similar(name, names);
-    near.dedup();
-    if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }
+    let mut similar = mote_pattern::similar(name, names);
+    similar.dedup();
+    if similar.is_empty() { String::new() } else { format!("; similar names: {}", similar.join(", ")) }
 }

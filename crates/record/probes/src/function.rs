@@ -75,8 +75,8 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
     let all = || image.table.iter().map(|symbol| names::plain(symbol.name));
     if fitting.is_empty() {
         let readable: Vec<String> = all().map(|name| names::bare(&demangle(name))).collect();
-        let near = similar(&spec.name, readable.iter().map(String::as_str));
-        return Err(Wrong::NoFunction { path: path(), name: spec.name.clone(), near });
+        let similar = similar(&spec.name, readable.iter().map(String::as_str));
+        return Err(Wrong::NoFunction { path: path(), name: spec.name.clone(), similar });
     }
     let mut places = HashSet::new();
     let direct = fitting.iter().filter(|symbol| !symbol.indirect && places.insert(symbol.address));
@@ -87,7 +87,7 @@ fn named(spec: &Spec, image: &Image, notes: &mut Vec<String>) -> Result<Vec<(u64
         return Err(Wrong::Indirect {
             path: path(),
             name: spec.name.clone(),
-            near: similar(&spec.name, others),
+            similar: similar(&spec.name, others),
         });
     }
     if glob.is_none() && fitting.iter().any(|symbol| symbol.indirect) {

@@ -98,7 +98,7 @@ impl<'t> Kernel<'t> {
         names.sort_unstable();
         names.dedup();
         match names.len() {
-            0 => Err(Wrong::NoKernelFunction { name: spec.name.clone(), near: String::new() }),
+            0 => Err(Wrong::NoKernelFunction { name: spec.name.clone(), similar: String::new() }),
             count if count > KERNEL_MATCHES_MAX => Err(Wrong::TooManyOfKernel { count }),
             _ => Ok(names),
         }
@@ -155,7 +155,7 @@ fn event(
 fn none(name: &str, types: &Btf) -> Wrong {
     Wrong::NoKernelFunction {
         name: name.to_owned(),
-        near: similar(name, types.functions().map(|(name, _)| name)),
+        similar: similar(name, types.functions().map(|(name, _)| name)),
     }
 }
 

@@ -43,6 +43,7 @@ pub use binary::Where;
 pub use error::{Error, Wrong};
 pub use kernel::KernelTypes;
 pub use selection::{KERNEL_MATCHES_MAX, MATCHES_MAX, Selection};
+pub use usdt::{StaticProbe, notes as static_probes};
 
 use mote_symbol::Image;
 use pattern::{Kind, Spec};

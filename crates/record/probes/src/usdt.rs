@@ -30,17 +30,17 @@ const READ_MAX: u64 = 1 << 30;
 
 /// A static probe at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Probe {
+pub struct StaticProbe {
     /// Provider.
-    pub(crate) provider: String,
+    pub provider: String,
     /// Name.
-    pub(crate) name: String,
+    pub name: String,
     /// Address of its NOP.
-    pub(crate) address: u64,
+    pub address: u64,
     /// Address of the counter that switches it on; 0: none.
-    pub(crate) semaphore: u64,
+    pub semaphore: u64,
     /// Arguments, as the assembler wrote them.
-    pub(crate) arguments: String,
+    pub arguments: String,
 }
 
 /// Adds the events of the static probes that `spec` means.
@@ -52,18 +52,18 @@ pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
     }
     let provider = Glob::new(spec.provider.as_deref().unwrap_or("*"));
     let name = Glob::new(&spec.name);
-    let fits = |probe: &&Probe| provider.matches(&probe.provider) && name.matches(&probe.name);
-    let chosen: Vec<&Probe> = probes.iter().filter(fits).collect();
+    let fits = |probe: &&StaticProbe| provider.matches(&probe.provider) && name.matches(&probe.name);
+    let chosen: Vec<&StaticProbe> = probes.iter().filter(fits).collect();
     if chosen.is_empty() {
-        let full = |probe: &Probe| format!("{}:{}", probe.provider, probe.name);
+        let full = |probe: &StaticProbe| format!("{}:{}", probe.provider, probe.name);
         let names: Vec<String> = probes.iter().map(full).collect();
         let wanted = format!("{}:{}", spec.provider.as_deref().unwrap_or("*"), spec.name);
-        let mut near = similar(&wanted, names.iter().map(String::as_str));
-        if near.is_empty() {
+        let mut similar = similar(&wanted, names.iter().map(String::as_str));
+        if similar.is_empty() {
             let some: Vec<&str> = names.iter().take(3).map(String::as_str).collect();
-            near = format!("; it has {}", some.join(", "));
+            similar = format!("; it has {}", some.join(", "));
         }
-        return Err(Wrong::NoProbe { path: path(), name: wanted, near });
+        return Err(Wrong::NoProbe { path: path(), name: wanted, similar });
     }
     if chosen.len() > MATCHES_MAX {
         return Err(Wrong::TooMany { path: path(), count: chosen.len() });
@@ -77,7 +77,7 @@ pub(crate) fn add(spec: &Spec, image: &Image, selection: &mut Selection) -> Resu
 
 /// The event of a probe; `given` are names and types of its first arguments, as a person wrote them.
 fn event(
-    probe: &Probe,
+    probe: &StaticProbe,
     image: &Image,
     given: &[(String, ArgumentType)],
     notes: &mut Vec<String>,
@@ -118,7 +118,7 @@ fn event(
 
 /// The field of an argument that a person has named; `stated` is the type that the probe itself has for it.
 fn typed(
-    probe: &Probe,
+    probe: &StaticProbe,
     name: &str,
     given: ArgumentType,
     stated: &Type,
@@ -139,7 +139,7 @@ fn typed(
 }
 
 /// The static probes of a file.
-fn read(path: &Path) -> Result<Vec<Probe>, Wrong> {
+fn read(path: &Path) -> Result<Vec<StaticProbe>, Wrong> {
     let unreadable =
         |error| Wrong::Image(mote_symbol::ImageError::Unreadable { path: path.to_owned(), error });
     let file = File::open(pinned::opened(path)).map_err(unreadable)?;
@@ -149,7 +149,7 @@ fn read(path: &Path) -> Result<Vec<Probe>, Wrong> {
     })
 }
 
-fn in_elf(data: &Bounded) -> Result<Vec<Probe>, object::Error> {
+fn in_elf(data: &Bounded) -> Result<Vec<StaticProbe>, object::Error> {
     let elf = object::File::parse(data)?;
     let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
     let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
@@ -158,7 +158,8 @@ fn in_elf(data: &Bounded) -> Result<Vec<Probe>, object::Error> {
 
 /// The probes in the bytes of the section, in the order in which they stand; what is no such note, or cut, is passed
 /// over. `base`: where `.stapsdt.base` is now.
-pub(crate) fn notes(mut bytes: &[u8], base: Option<u64>) -> Vec<Probe> {
+#[must_use]
+pub fn notes(mut bytes: &[u8], base: Option<u64>) -> Vec<StaticProbe> {
     let mut probes = Vec::new();
     while probes.len() < NOTES_MAX {
         let Some((note, rest)) = split_note(bytes) else { break };
@@ -193,7 +194,7 @@ fn split_note(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
     Some((Note { ty, owner, body: body.get(..usize::try_from(body_len).ok()?)? }, rest))
 }
 
-fn probe(body: &[u8], base: Option<u64>) -> Option<Probe> {
+fn probe(body: &[u8], base: Option<u64>) -> Option<StaticProbe> {
     let (head, texts) = body.split_first_chunk::<24>()?;
     let (words, _) = head.as_chunks::<8>();
     let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
@@ -205,7 +206,7 @@ fn probe(body: &[u8], base: Option<u64>) -> Option<Probe> {
     let moved = base.filter(|_| linked_base != 0).map_or(0, |base| base.wrapping_sub(linked_base));
     let semaphore = if semaphore == 0 { 0 } else { semaphore.wrapping_add(moved) };
     let address = address.wrapping_add(moved);
-    (!provider.is_empty() && !name.is_empty()).then_some(Probe {
+    (!provider.is_empty() && !name.is_empty()).then_some(StaticProbe {
         provider,
         name,
         address,

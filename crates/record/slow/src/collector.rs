@@ -56,7 +56,7 @@ impl Collector {
     /// # Cost
     /// For each slow call on a descriptor a few system calls, for a socket that was not seen before some tables of
     /// `/proc/PID/net`.
-    pub fn read(&mut self, latency: &mut Latency, mut record: impl FnMut(&Slow, &str)) {
+    pub fn read(&mut self, latency: &mut Latency, mut record: impl FnMut(Slow, &str)) {
         latency.slow(|slow| {
             let name = call_name(slow.number);
             let file = self.subjects.of(&slow);
@@ -68,7 +68,7 @@ impl Collector {
             let call = self.calls.entry(slow.number).or_default();
             call.slow += 1;
             call.max_ns = call.max_ns.max(slow.duration_ns);
-            record(&slow, &file);
+            record(slow, &file);
         });
     }
 

@@ -3,6 +3,7 @@
 use mote_builder::Field;
 use mote_catalog::btf::Btf;
 use mote_generate::namespace::{Namespace, Pid, Structure, Task, member};
+use mote_generate::stack_copy::StackOffsets;
 use mote_generate::state;
 use mote_generate::{Facts, arch};
 use mote_kernel::Error;
@@ -53,6 +54,8 @@ pub struct Offsets {
     pub group_leader: Field<Task, *const Task>,
     /// How the recorder sees threads, if it has other ids for them than the kernel.
     pub(crate) namespace: Option<Namespace>,
+    /// Where stacks end, if that is known.
+    pub(crate) stack: Option<StackOffsets>,
     /// How the file of a descriptor is found, if that is known.
     pub files: Option<Files>,
     /// How the bandwidth of cgroups is seen.
@@ -85,7 +88,7 @@ pub enum Throttled {
     Task(Field<Task, u8>),
     /// `task_struct.se.cfs_rq`, then `throttle_count` of it: the whole queue is.
     Queue(Field<Task, *const Queue>, Field<Queue, u32>),
-    /// Not at all.
+    /// By nothing: this kernel has none of these fields.
     Unknown,
 }
 
@@ -121,6 +124,7 @@ impl Offsets {
             })
         };
         Ok(Offsets {
+            stack: StackOffsets::of(btf),
             files: files().ok(),
             pid: find(btf, "pid")?,
             faults: [find(btf, "min_flt")?, find(btf, "maj_flt")?],

@@ -2,6 +2,7 @@
 
 use mote_bpf::helper::bucket;
 use mote_layout::cooperation::SYSCALLS;
+use mote_layout::stack::HEADER_WORDS;
 use std::mem::offset_of;
 
 /// System calls have numbers below this.
@@ -108,7 +109,7 @@ pub struct Record {
     /// Bytes of the longest wait's stack.
     pub stack_bytes: u32,
     _free2: u32,
-    /// The longest time without a CPU in the system call, and who ran there before it.
+    /// The longest time without a CPU in the system call, and the thread that ran there before it.
     pub rival: Rival,
     /// The stack of the longest wait.
     pub stack: [u64; STACK_MAX as usize / 8],
@@ -151,7 +152,7 @@ pub struct Wait {
     pub state: u32,
     /// Its flags.
     pub flags: u32,
-    /// Who ended it.
+    /// The thread that ended it.
     pub waker: Waker,
 }
 
@@ -203,16 +204,23 @@ pub struct Ring {
 /// Where the slots are.
 pub const SLOTS_AT: u32 = 4096;
 /// How many.
-pub const SLOTS: u32 = 2048;
+pub const SLOTS: u32 = 1024;
 /// Slots that are kept free: as many CPUs may claim one after the same look.
 pub const SPARE: u32 = 256;
 /// Bytes of a slot.
-pub const SLOT_BYTES: u32 = 2048;
+pub const SLOT_BYTES: u32 = 8192;
 /// log2 of it.
-pub const SLOT_BITS: u32 = 11;
+pub const SLOT_BITS: u32 = 13;
+/// Most bytes of the process's stack that are copied.
+pub const USER_COPY: u32 = 6 << 10;
+/// Words for it, with what is in front of it.
+pub const USER_WORDS: usize = HEADER_WORDS + USER_COPY as usize / 8;
 
+/// Bytes behind the slots that nothing reaches: a stack is copied in pieces, of each of which the verifier knows no
+/// more than that it is within a page.
+const SLACK: u32 = 16 << 10;
 /// Bytes of the slow map.
-pub const SLOW_BYTES: u32 = SLOTS_AT + SLOTS * SLOT_BYTES;
+pub const SLOW_BYTES: u32 = SLOTS_AT + SLOTS * SLOT_BYTES + SLACK;
 
 /// A slow call.
 #[repr(C)]
@@ -259,12 +267,12 @@ pub struct Slot {
     pub rival: Rival,
     /// The kernel's stack of the longest wait.
     pub kernel: [u64; STACK_MAX as usize / 8],
-    /// The process's stack at the return.
-    pub user: [u64; STACK_MAX as usize / 8],
+    /// The process's stack at the return: a copy (`mote_layout::stack`), or addresses.
+    pub user: [u64; USER_WORDS],
     /// The path, or the address of a socket, that is an argument; of a descriptor the inode's number, and behind it the
     /// file's name.
     pub name: [u64; NAME_MAX as usize / 8],
-    _free2: [u64; 96],
+    _free2: [u64; 139],
 }
 
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES as usize && SLOT_BYTES == 1 << SLOT_BITS);

@@ -2,6 +2,7 @@
 
 use crate::places::{self as at, Slot};
 use mote_builder::{Field, field};
+use mote_layout::stack::COPY;
 use mote_sys::bpf::mapped::Mapped;
 
 /// Whose threshold a call has reached.
@@ -37,7 +38,7 @@ pub struct Wait {
     pub state: u32,
     /// Whether its cgroup's bandwidth held it back.
     pub throttled: bool,
-    /// Who woke it.
+    /// The thread that woke it.
     pub waker: Option<Waker>,
     /// Where it waited in the kernel, the innermost first; empty when the wait was short.
     pub stack: Vec<u64>,
@@ -77,7 +78,7 @@ pub struct Slow {
     pub uncertain_ns: u64,
     /// The threshold that it reached.
     pub threshold_ns: u64,
-    /// Whose.
+    /// What has set that threshold.
     pub whose: Whose,
     /// Nanoseconds off the CPU.
     pub offcpu_ns: u64,
@@ -91,12 +92,12 @@ pub struct Slow {
     pub switches: u32,
     /// The longest wait, if there was one.
     pub wait: Option<Wait>,
-    /// Who had the CPU before it, of its longest wait for one.
+    /// The thread that had the CPU before it, of its longest wait for one.
     pub rival: Option<Rival>,
     /// What the path says that is one of its arguments, or the address of a socket (`struct sockaddr`); up to a NUL. Of
     /// a descriptor the number of its inode, 64 bits, and then the name of the file in its directory.
     pub name_bytes: Vec<u8>,
-    /// The process's stack, the innermost first.
+    /// The process's stack: a copy (`mote_layout::stack`), or addresses, the innermost first.
     pub user_stack: Vec<u64>,
 }
 
@@ -142,6 +143,12 @@ impl Slow {
             let count = if bytes > at::STACK_MAX { 0 } else { bytes.div_ceil(8) as usize };
             at.elements().take(count).map(long).take_while(|at| *at != 0).collect::<Vec<u64>>()
         };
+        let bytes = word(field!(Slot, user_bytes)) as usize;
+        let count = if bytes > 8 * at::USER_WORDS { 0 } else { bytes / 8 };
+        let mut user_stack: Vec<u64> = field!(Slot, user).elements().take(count).map(long).collect();
+        if user_stack.first() != Some(&COPY) {
+            user_stack.truncate(user_stack.iter().position(|at| *at == 0).unwrap_or(count));
+        }
         let waker = Waker {
             tid: word(field!(Slot, longest.waker.tid)),
             pid: word(field!(Slot, longest.waker.pid)),
@@ -189,7 +196,7 @@ impl Slow {
             wait: (word(field!(Slot, switches)) > 0).then_some(wait),
             rival: (rival.ns > 0).then_some(rival),
             name_bytes: field!(Slot, name).elements().flat_map(|at| long(at).to_ne_bytes()).collect(),
-            user_stack: addresses(field!(Slot, user), word(field!(Slot, user_bytes))),
+            user_stack,
         })
     }
 }

@@ -1,6 +1,8 @@
 //! A plan as bytes (`mote_layout::functions`).
 
-use mote_layout::functions::{Counter, Guard, HEADER_BYTES, MAGIC, Memory, Probe, VALUE_BYTES, Value};
+use mote_layout::functions::{
+    Counter, Counts, Guard, HEADER_BYTES, MAGIC, Memory, Probe, VALUE_BYTES, Value,
+};
 
 /// What a plan is made of, besides its code.
 #[derive(Debug, Default)]
@@ -11,6 +13,8 @@ pub(crate) struct Parts {
     pub(crate) counters: Vec<Counter>,
     /// In millionths; 0 for none.
     pub(crate) budget: u64,
+    /// Where calls are counted.
+    pub(crate) counts: Option<Counts>,
     /// Each with its NUL.
     pub(crate) texts: Vec<u8>,
 }
@@ -39,8 +43,10 @@ impl Parts {
         let counts = [pieces.len(), self.probes.len(), guards.len(), self.values.len(), self.texts.len()];
         let [pieces_count, probes, guards, values, texts] = counts.map(|count| count as u64);
         let counted = self.counters.len() as u64;
+        let [number, rows, row_bytes] = self.counts.map_or([0; 3], Counts::to_words);
         let header =
             [MAGIC, code, pieces_count, probes, guards, values, texts, tick, 0, self.budget, counted];
+        let header = header.into_iter().chain([number, rows, row_bytes]).collect::<Vec<u64>>();
         let words = header.iter().chain(&memories).chain(&others);
         let mut bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend(self.values.iter().flat_map(|value| value.to_bytes()));

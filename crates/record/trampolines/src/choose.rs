@@ -1,17 +1,17 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
-use crate::values::{Fields, declared, given, sampled};
-use crate::{Request, Sampling, Space, plan_jumps};
-use mote_functions::{Function, Object, Pattern, Values, similar_names};
+use crate::values::{Fields, counted, declared, given, sampled};
+use crate::{By, CallsAre, Counting, Request, Space, plan_jumps};
+use mote_functions::{Function, Lists, Object, Pattern, Values, similar_names};
 use mote_journal::Map;
-use mote_layout::functions::PROVIDER;
-use mote_symbol::mapped::{self, FileId};
+use mote_layout::functions::{Counts, PROVIDER, function_of};
+use mote_symbol::mapped::{self, FileId, Mapped};
 use mote_symbol::{Image, demangle, names, separate_symbols};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes of code of a function that a plan needs.
 const CODE_BYTES: usize = 32;
@@ -23,10 +23,27 @@ pub struct Choice {
     pub plan: Vec<u8>,
     /// How many functions it has.
     pub probes: usize,
+    /// Patterns that name a file which is not loaded yet.
+    pub awaited: Vec<String>,
+    /// The files that the process has code of, those that were known among them.
+    pub files: HashSet<FileId>,
     /// How many have none, by why.
     pub refused: BTreeMap<String, usize>,
     /// How many have a probe, but not the values that were wanted: there is no debug information of them.
     pub undeclared: usize,
+    /// Where its calls are counted, and of which functions.
+    pub counted: Option<CountedFunctions>,
+}
+
+/// The functions whose calls a plan counts.
+#[derive(Clone, Debug)]
+pub struct CountedFunctions {
+    /// The memory where the calls are counted.
+    pub counts: Counts,
+    /// How.
+    pub counting: Counting,
+    /// Their events' names without the provider, in the order of their words.
+    pub names: Vec<String>,
 }
 
 /// Why there is no plan.
@@ -45,11 +62,17 @@ pub enum Nothing {
         /// Other patterns mean some.
         others_do: bool,
     },
+    /// A probe list was given for another binary.
+    #[error("{0}")]
+    OtherBuild(String),
     /// Goroutines' stacks are moved, and the runtime looks through return addresses.
     #[error(
         "it is a Go program: its runtime moves stacks, with the return addresses that probes stand in for"
     )]
     Go,
+    /// There are too many functions, on too many CPUs.
+    #[error("counts of all these functions on all CPUs need more than 1 GiB; choose fewer functions")]
+    NoCounts,
     /// None of the functions can have a probe.
     #[error("none of the functions that are meant can have a probe: {0}")]
     AllRefused(String),
@@ -101,16 +124,32 @@ const LEFT_ALONE: [&str; 38] = [
 /// Which patterns have to mean functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Each of them.
+    /// Each pattern means a function at least.
     All,
-    /// One of them.
+    /// One pattern at least does.
     Any,
 }
 
-/// Chooses functions of a process, and plans probes in them. `tick` as in [`crate::plan`]. With `sampling`, their calls
-/// are samples, and have what that says instead of arguments and results.
+/// The functions that are wanted of processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// What they are called.
+    pub patterns: &'w [Pattern],
+    /// Names for those of stripped binaries.
+    pub lists: &'w Lists,
+    /// What becomes of their calls: where these are not recorded, they have no arguments and results.
+    pub calls: &'w CallsAre,
+    /// The number of the next plan, by which its counts are known; not 0.
+    pub number: u64,
+    /// A tick's nanoseconds, as in [`crate::plan`].
+    pub tick: u64,
+}
+
+/// Chooses functions of a process, and plans probes in them: of the files that are not `known`, which were looked at
+/// before.
 ///
-/// The dynamic linker's own functions are only meant by patterns that name its file.
+/// A pattern that names a file which the process has not loaded yet is awaited. The dynamic linker's own functions are
+/// only meant by patterns that name its file.
 ///
 /// # Errors
 /// [`Nothing`].
@@ -119,26 +158,19 @@ pub enum Needs {
 /// Reads and decodes all binaries of the process: some 100 MB/s.
 pub fn choose(
     pid: u32,
-    patterns: &[Pattern],
+    wanted: Wanted<'_>,
     needs: Needs,
-    tick: u64,
-    sampling: Option<&Sampling>,
+    known: &HashSet<FileId>,
 ) -> Result<Choice, Nothing> {
-    let (objects, _) = Object::of_process(pid);
+    let Wanted { patterns, lists, calls, number, tick } = wanted;
+    let mut files = known.clone();
+    let (objects, _) = Object::of_process(pid, lists, &mut files);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
     if objects.is_empty() {
-        return Err(Nothing::Closed);
+        let is_closed = known.is_empty() || files.len() == known.len();
+        return if is_closed { Err(Nothing::Closed) } else { Ok(Choice { files, ..Choice::default() }) };
     }
-    let means = |pattern: &&Pattern| {
-        let mut own = objects.iter().filter(|object| may_mean(object, pattern));
-        own.any(|object| object.found.functions.iter().any(|function| object.is_meant(function, pattern)))
-    };
-    let (meant, missing): (Vec<&Pattern>, Vec<&Pattern>) = patterns.iter().partition(means);
-    if let Some(pattern) = missing.first().filter(|_| needs == Needs::All || meant.is_empty()) {
-        let similar = similar_names(&objects, pattern);
-        let others_do = !meant.is_empty();
-        return Err(Nothing::NoSuch { pattern: pattern.to_string(), similar, others_do });
-    }
+    let awaited = missing(&objects, patterns, lists, needs)?;
     if objects.iter().any(|object| object.found.is_go) {
         return Err(Nothing::Go);
     }
@@ -158,13 +190,54 @@ pub fn choose(
     }
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
     let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function, _)| code_of(object, function)).collect();
+    let (requests, undeclared) = requested(&chosen, &codes, calls);
+    // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
+    let planned = plan_jumps(&requests, &mut space, tick, (calls, number));
+    planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
+    if planned.done.is_empty() && !requests.is_empty() {
+        return Err(Nothing::AllRefused(said(&refused)));
+    }
+    let counted = match (calls, planned.counts) {
+        (CallsAre::Counted(counting), Some(counts)) => {
+            let names = names_of(&requests, &planned.done);
+            Some(CountedFunctions { counts, counting: *counting, names })
+        }
+        (CallsAre::Counted(_), None) => return Err(Nothing::NoCounts),
+        _ => None,
+    };
+    Ok(Choice {
+        probes: planned.done.len(),
+        plan: planned.bytes,
+        awaited,
+        files,
+        refused,
+        undeclared,
+        counted,
+    })
+}
+
+/// The names of planned functions' events, without the provider.
+fn names_of(requests: &[Request<'_>], done: &[(usize, By)]) -> Vec<String> {
+    let name = |event: &str| event.lines().nth(1).and_then(function_of).unwrap_or_default().to_owned();
+    done.iter()
+        .map(|(index, _)| requests.get(*index).map_or_else(String::new, |one| name(&one.event)))
+        .collect()
+}
+
+/// What is to be planned of functions, with their code; and how many have not the values that are wanted.
+fn requested<'o>(
+    chosen: &[(&'o Object, &'o Function, &'o Values)],
+    codes: &'o [Vec<u8>],
+    calls: &CallsAre,
+) -> (Vec<Request<'o>>, usize) {
     let mut known = HashSet::new();
     let mut undeclared = 0;
-    let mut requests: Vec<Request<'_>> = Vec::new();
-    for ((object, function, values), code) in chosen.iter().zip(&codes) {
-        let fields = match sampling {
-            Some(sampling) => Some(sampled(sampling)),
-            None => fields_of(object, function, values),
+    let mut requests: Vec<Request<'o>> = Vec::new();
+    for ((object, function, values), code) in chosen.iter().zip(codes) {
+        let fields = match calls {
+            CallsAre::Recorded => fields_of(object, function, values),
+            CallsAre::Sampled(sampling) => Some(sampled(sampling)),
+            CallsAre::Counted(counting) => Some(counted(*counting)),
         };
         undeclared += usize::from(fields.is_none());
         let Fields { lines, values } = fields.unwrap_or_default();
@@ -177,13 +250,41 @@ pub fn choose(
             current: None,
         });
     }
-    // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
-    let planned = plan_jumps(&requests, &mut space, tick, sampling);
-    planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
-    if planned.done.is_empty() {
-        return Err(Nothing::AllRefused(said(&refused)));
+    (requests, undeclared)
+}
+
+/// Those of the patterns that mean no function, as the files which they name are not loaded yet.
+///
+/// # Errors
+/// [`Nothing::NoSuch`], of the others; [`Nothing::OtherBuild`], of a list that is of none of these objects.
+fn missing(
+    objects: &[Object],
+    patterns: &[Pattern],
+    lists: &Lists,
+    needs: Needs,
+) -> Result<Vec<String>, Nothing> {
+    let unused = lists.unused(objects.iter().filter_map(|object| object.listed.list.as_ref()));
+    let means = |pattern: &&Pattern| {
+        let mut own = objects.iter().filter(|object| may_mean(object, pattern));
+        own.any(|object| object.found.functions.iter().any(|function| object.is_meant(function, pattern)))
+    };
+    let (meant, missing): (Vec<&Pattern>, Vec<&Pattern>) = patterns.iter().partition(means);
+    let is_loaded = |pattern: &Pattern| objects.iter().any(|object| pattern.fits_file(&object.name()));
+    let is_awaited = |pattern: &&Pattern| pattern.has_file() && !is_loaded(pattern);
+    let (awaited, missing): (Vec<&Pattern>, Vec<&Pattern>) = missing.into_iter().partition(is_awaited);
+    let has_none = meant.is_empty() && awaited.is_empty();
+    if let Some(pattern) = missing.first().filter(|_| needs == Needs::All || has_none) {
+        let mut similar = similar_names(objects, pattern);
+        let remarks = objects.iter().filter_map(|object| object.listed.remark.as_ref());
+        remarks.chain(&unused).for_each(|remark| similar += &format!("; {remark}"));
+        let others_do = !meant.is_empty();
+        return Err(Nothing::NoSuch { pattern: pattern.to_string(), similar, others_do });
     }
-    Ok(Choice { probes: planned.done.len(), plan: planned.bytes, refused, undeclared })
+    // A list may be of a file that is not loaded yet.
+    match unused.filter(|_| needs == Needs::All && awaited.is_empty()) {
+        Some(unused) => Err(Nothing::OtherBuild(unused)),
+        None => Ok(awaited.iter().map(ToString::to_string).collect()),
+    }
 }
 
 /// The functions that patterns mean, with the values that are wanted of each.
@@ -213,21 +314,47 @@ fn all_meant<'o>(
 pub struct Meant(HashMap<FileId, bool>);
 
 impl Meant {
-    /// Whether [`choose`] may find functions in a process: by the names of its files' symbols only.
+    /// Whether [`choose`] may find functions in a process: only by names, of its files' symbols and of probe lists.
     ///
     /// # Cost
     /// Reads the symbols of each file once: some milliseconds. Patterns of source files mean any program.
-    pub fn may_be_in(&mut self, pid: u32, patterns: &[Pattern]) -> bool {
-        mapped::code(pid).iter().any(|mapped| {
-            let Some(id) = mapped.file else { return false };
-            *self.0.entry(id).or_insert_with(|| is_any_meant(pid, id, &mapped.map, patterns))
-        })
+    pub fn may_be_in(&mut self, pid: u32, wanted: Wanted<'_>) -> bool {
+        mapped::code(pid)
+            .iter()
+            .any(|mapped| mapped.file.is_some_and(|id| self.is_in(pid, id, &mapped.map, wanted)))
+    }
+
+    /// The same of files that a process has code of now, and that are not `known`. Those that have none are known from
+    /// now on.
+    pub fn may_be_in_others(
+        &mut self,
+        pid: u32,
+        now: &[Mapped],
+        known: &mut HashSet<FileId>,
+        wanted: Wanted<'_>,
+    ) -> bool {
+        let mut others = false;
+        for mapped in now {
+            let Some(id) = mapped.file.filter(|id| !known.contains(id)) else { continue };
+            match self.is_in(pid, id, &mapped.map, wanted) {
+                true => others = true,
+                false => drop(known.insert(id)),
+            }
+        }
+        others
+    }
+
+    fn is_in(&mut self, pid: u32, id: FileId, map: &Map, wanted: Wanted<'_>) -> bool {
+        *self.0.entry(id).or_insert_with(|| is_any_meant(pid, id, map, wanted.patterns, wanted.lists))
     }
 }
 
 /// Whether patterns mean functions of a file that a process has mapped.
-fn is_any_meant(pid: u32, id: FileId, map: &Map, patterns: &[Pattern]) -> bool {
+fn is_any_meant(pid: u32, id: FileId, map: &Map, patterns: &[Pattern], lists: &Lists) -> bool {
     let name = map.path.rsplit('/').next().unwrap_or_default();
+    if name.starts_with(UNWINDER) || !Path::new(&map.path).is_absolute() {
+        return false;
+    }
     let mut patterns = patterns.iter().filter(|pattern| pattern.has_file() || !name.starts_with(LINKER));
     if patterns.clone().any(Pattern::has_source) {
         return true;
@@ -237,7 +364,8 @@ fn is_any_meant(pid: u32, id: FileId, map: &Map, patterns: &[Pattern]) -> bool {
         return false;
     };
     let separate = separate_symbols(&image);
-    let tables = [Some(&image.table), separate.as_ref()];
+    let listed = lists.of_mapped(&image, pid, (id, &file), map).table();
+    let tables = [Some(&image.table), separate.as_ref(), Some(&listed)];
     patterns.any(|pattern| {
         let mut symbols = tables.iter().flatten().flat_map(|table| table.iter());
         symbols.any(|symbol| pattern.fits(name, symbol.name, || None))
@@ -255,11 +383,19 @@ impl Choice {
     #[must_use]
     pub fn refusals(&self) -> String {
         let refused = said(&self.refused);
+        let awaited = match self.awaited.join(", ") {
+            none if none.is_empty() => none,
+            some => format!("{some}: no such file is loaded yet"),
+        };
         let undeclared = match self.undeclared {
             0 => String::new(),
             count => format!("arguments and results of {count}: there is no debug information of them"),
         };
-        [refused, undeclared].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+        [refused, undeclared, awaited]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 }
 

@@ -65,7 +65,7 @@ const CACHE: u32 = 3;
 
 /// What is counted where nobody says what, on a processor that counts.
 const USUAL: [&str; 4] = ["cycles", "instructions", "cache-misses", "branch-misses"];
-/// The same where it does not.
+/// What is counted then on a processor that does not count.
 const USUAL_WITHOUT: [&str; 4] = ["task-clock", "page-faults", "context-switches", "migrations"];
 
 /// Where the kernel describes its counting units.
@@ -185,9 +185,10 @@ fn is_counted(counter: Counter) -> Result<(), String> {
 }
 
 fn unknown(name: &str) -> String {
-    let near = similar(name, NAMED.iter().map(|(name, ..)| *name));
-    let near = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
-    format!("there is no event `{name}`{near} (see perf-list(1): names, rNNNN, UNIT/EVENT/)")
+    let similar = similar(name, NAMED.iter().map(|(name, ..)| *name));
+    let similar =
+        if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) };
+    format!("there is no event `{name}`{similar} (see perf-list(1): names, rNNNN, UNIT/EVENT/)")
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 
 mod arch;
 mod bytes;
+mod calls;
 mod choose;
 mod counters;
 mod memory;
@@ -25,14 +26,15 @@ mod passed;
 mod space;
 mod values;
 
-pub use choose::{Choice, Meant, Needs, Nothing, choose};
+pub use calls::{CallsAre, Counting};
+pub use choose::{Choice, CountedFunctions, Meant, Needs, Nothing, Wanted, choose};
 pub use counters::{Counted, Sampling, counters, usual_counters};
 pub use space::Space;
 
 use arch::{Candidate, Entry};
 use memory::{Memory, Pages};
 use mote_functions::{Function, Way};
-use mote_layout::functions::{Guard, JUMP_BYTES, Kind, Probe, Value};
+use mote_layout::functions::{Counts, Guard, JUMP_BYTES, Kind, Probe, Value};
 
 /// A function that is to have a probe.
 #[derive(Clone, Debug)]
@@ -58,8 +60,10 @@ pub struct Planned {
     pub bytes: Vec<u8>,
     /// Requests that have a probe, by number, and how it is reached; in the order of the plan.
     pub done: Vec<(usize, By)>,
-    /// The others.
+    /// Requests that have no probe, by number, and the reasons.
     pub refused: Vec<(usize, Refusal)>,
+    /// Where calls are counted.
+    pub counts: Option<Counts>,
 }
 
 /// How a thread comes to a probe.
@@ -113,18 +117,25 @@ pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
     plan_with(bytes::Parts::default(), true, requests, space, tick)
 }
 
-/// As [`plan`], by jumps only; of calls that are samples where `sampling` says how.
+/// As [`plan`], by jumps only; `calls` says what becomes of the calls. Where they are counted the plan has `number`.
 #[must_use]
 pub fn plan_jumps(
     requests: &[Request<'_>],
     space: &mut Space,
     tick: u64,
-    sampling: Option<&Sampling>,
+    (calls, number): (&CallsAre, u64),
 ) -> Planned {
     let mut parts = bytes::Parts::default();
-    if let Some(sampling) = sampling {
-        parts.counters = sampling.counters.iter().map(|counted| counted.counter).collect();
-        parts.budget = sampling.budget;
+    match calls {
+        CallsAre::Recorded => {}
+        CallsAre::Sampled(sampling) => {
+            parts.counters = sampling.counters.iter().map(|counted| counted.counter).collect();
+            parts.budget = sampling.budget;
+        }
+        // For all functions that are asked for: those that are refused leave words free.
+        CallsAre::Counted(counting) => {
+            parts.counts = Counts::new(number, counting.cpus, requests.len() * counting.words());
+        }
     }
     plan_with(parts, false, requests, space, tick)
 }
@@ -156,7 +167,8 @@ fn plan_with(
         }
     }
     let memories = planner.memory.into_parts();
-    Planned { bytes: planner.parts.to_bytes(&memories, tick), done, refused }
+    let counts = planner.parts.counts;
+    Planned { bytes: planner.parts.to_bytes(&memories, tick), done, refused, counts }
 }
 
 /// Most bytes of all descriptions.

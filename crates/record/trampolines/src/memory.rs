@@ -53,9 +53,9 @@ impl<'s> Memory<'s> {
         let (home, len) = (reach.home()?, len as u64);
         let key = (home, reach.class() << 8 | len.min(32));
         let from = self.cursors.get(&key).copied().unwrap_or(home);
-        let near = home.saturating_add(NEIGHBOURHOOD);
+        let neighbourhood = home.saturating_add(NEIGHBOURHOOD);
         // Near home; then anywhere.
-        let taken = (None, from, near);
+        let taken = (None, from, neighbourhood);
         let free = [(Some(Choice::Free), from, u64::MAX), (Some(Choice::Free), 0, u64::MAX)];
         let rest =
             [(None, 0, u64::MAX), (Some(Choice::Spare), from, u64::MAX), (Some(Choice::Spare), 0, u64::MAX)];

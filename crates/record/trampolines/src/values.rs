@@ -1,9 +1,9 @@
 //! What the event of a function has besides its duration: fields for people, and where the library takes their values
 //! from (`mote_layout::functions::Value`).
 
-use crate::Sampling;
 use crate::arch::{self, Arguments};
 use crate::passed::Passed;
+use crate::{Counting, Sampling};
 use mote_functions::arguments::ArgumentType;
 use mote_layout::functions::{RECORD_MAX, VALUES_MAX, Value, What};
 use mote_layout::types::Scalar;
@@ -110,6 +110,12 @@ pub(crate) fn sampled(sampling: &Sampling) -> Fields {
         making.field(&counted.name, "u64".to_owned(), &[Value::counter(number)]);
     }
     making.finish()
+}
+
+/// What is counted of calls: their events have no fields, as they never occur.
+pub(crate) fn counted(counting: Counting) -> Fields {
+    let returns = counting.returns.then_some(Value::RETURNS);
+    Fields { lines: String::new(), values: std::iter::once(Value::ENTRIES).chain(returns).collect() }
 }
 
 /// How a value of this type is passed.

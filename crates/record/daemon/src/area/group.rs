@@ -52,7 +52,7 @@ impl GroupArea {
         Pool::of(&self.front, filter_counters::BYTES, POOL)
     }
 
-    /// Where the pool is.
+    /// Where in a group's memfd the pool begins, and its sizes.
     pub(crate) fn pool_place() -> PoolPlace {
         PoolPlace { offset: filter_counters::BYTES as u64, sizes: POOL }
     }

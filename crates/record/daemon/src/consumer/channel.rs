@@ -49,7 +49,7 @@ impl ChannelConsumer {
         ChannelConsumer { number, channel, rings, naming, filled, is_left: false, damage_reported: false }
     }
 
-    /// The channel itself.
+    /// The channel that this consumes, for another share of it.
     pub(super) fn channel(&self) -> &Arc<Channel> {
         &self.channel
     }

@@ -17,9 +17,8 @@
 //! for each tick of the clock (which has one in a nanosecond at most), is not believed: how many were lost is unknown
 //! then, and the counter counts from there on.
 
-use mote_layout::Cause;
-use mote_layout::loss::Lost;
 use mote_layout::packet::ReportedLoss;
+use mote_loss::{Cause, Lost};
 use std::ops::AddAssign;
 
 /// What may be counted beyond one event a tick: clocks of CPUs are not quite the same.

@@ -2,14 +2,14 @@
 
 use crate::consumer::data_streams::{DataStream, DataStreams, Place, Uncounted, damage};
 use crate::consumer::losses::{Losses, RingLosses};
+use crate::consumer::stacks::Stacks;
 use crate::consumer::totals::{Context, Totals, add, low};
 use crate::consumer::walk::{self, Steps};
 use crate::output::sink::InRing;
 use mote_clock::extend::nearest;
-use mote_layout::Cause;
-use mote_layout::loss::Lost;
 use mote_layout::packet::{HEADER_BYTES, ReportedLoss};
 use mote_layout::record::{TIME_BITS, split};
+use mote_loss::{Cause, Lost};
 use mote_ring::Geometry;
 use mote_ring::reader::{Chunk, Look, Reader};
 use mote_sys::{Errno, Result};
@@ -24,6 +24,8 @@ pub(crate) struct Output<'s> {
     pub(crate) events: &'s [Steps],
     pub(crate) streams: &'s mut DataStreams,
     pub(crate) totals: &'s mut Totals,
+    /// What makes addresses of copies of stacks, where records have such.
+    pub(crate) stacks: Option<&'s mut Stacks>,
 }
 
 /// One ring, on its way into a stream.
@@ -213,6 +215,8 @@ impl RingConsumer {
         }
         let end = nearest(latest, walked.last_time, TIME_BITS).max(begin);
         let good = bytes.get(..walked.good).unwrap_or(bytes);
+        let unwound = output.stacks.as_mut().and_then(|stacks| stacks.unwound(good, end, events));
+        let good = unwound.as_deref().unwrap_or(good);
         let reported = self.report_loss(output, chunk.lost, begin)?;
         self.add(output, (begin, end), reported, good)?;
         add(&mut output.totals.counts, &counts);

@@ -13,7 +13,7 @@ impl Seen {
         Seen { bits: vec![0; most.div_ceil(64) as usize], new: Vec::new() }
     }
 
-    /// Notes one.
+    /// Notes that the thread of this id was seen.
     #[inline]
     pub(crate) fn note(&mut self, id: u32) {
         let Some(word) = self.bits.get_mut(id as usize / 64) else { return };

@@ -19,7 +19,7 @@ pub(crate) struct Beside {
 pub(crate) struct Snapshot {
     /// Where it is, for a person.
     pub(crate) path: PathBuf,
-    /// Itself.
+    /// Its directory, open.
     pub(crate) folder: Folder,
     /// It is the answer to so many requests of persons.
     pub(crate) persons: u64,

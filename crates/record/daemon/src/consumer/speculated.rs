@@ -75,11 +75,11 @@ impl Speculated {
         let mut records = std::mem::take(&mut self.records);
         let mut any = false;
         for reader in areas.filter_map(GroupArea::pool).map(Reader::new) {
-            while let Some((who, len)) = reader.take(&mut records) {
+            while let Some((thread, len)) = reader.take(&mut records) {
                 any = true;
                 if let Err(why) = self.write(context, events, &records[..len], totals) {
                     let why =
-                        format!("cannot write the records that process {} has committed: {why}", who.pid);
+                        format!("cannot write the records that process {} has committed: {why}", thread.pid);
                     totals
                         .problems
                         .push(format!("{why}; recording stops; what was written before is complete"));

@@ -5,11 +5,12 @@ use crate::consumer::data_streams::DataStreams;
 use crate::consumer::losses::Losses;
 use crate::consumer::ring::{Output, RingConsumer, Take};
 use crate::consumer::seen::{self, Seen};
+use crate::consumer::stacks::Stacks;
 use crate::consumer::state::{Figures, TraceState};
 use crate::consumer::totals::{Context, Totals};
 use crate::output::folder::Folder;
 use crate::output::packets::Files;
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_ring::Mode;
 use mote_ring::reader::Channel;
 use mote_ring::threads::ThreadName;
@@ -40,6 +41,8 @@ pub(crate) struct Destination {
     pub(crate) cpus: u32,
     /// What becomes of events when rings are full.
     pub(crate) mode: Mode,
+    /// Records have copies of stacks.
+    pub(crate) has_copies: bool,
 }
 
 /// The channels of a trace, on their way to its destination.
@@ -47,6 +50,8 @@ pub(crate) struct TraceConsumer {
     pub(crate) destination: Destination,
     channels: Vec<ChannelConsumer>,
     streams: DataStreams,
+    /// What makes addresses of copies of stacks, where records have such.
+    stacks: Option<Stacks>,
     pub(crate) totals: Totals,
     /// Of channels that are no more.
     before: (Losses, u32),
@@ -64,10 +69,12 @@ impl TraceConsumer {
         let seen = if named { Seen::below(seen::ids()) } else { Seen::default() };
         let totals = Totals { seen, ..Totals::default() };
         let before = (Losses::default(), 0);
+        let stacks = destination.has_copies.then(|| Stacks::open(destination.cpus));
         TraceConsumer {
             destination,
             channels: Vec::new(),
             streams: DataStreams::default(),
+            stacks,
             totals,
             before,
             renewed: Instant::now(),
@@ -113,8 +120,9 @@ impl TraceConsumer {
             if overwrites {
                 self.totals.overwritten += channel.backlog();
             } else {
-                let TraceConsumer { destination, streams, totals, .. } = self;
-                channel.close(&mut Output { context: &destination.context, events: &steps, streams, totals });
+                let TraceConsumer { destination, streams, totals, stacks, .. } = self;
+                let (context, stacks) = (&destination.context, stacks.as_mut());
+                channel.close(&mut Output { context, events: &steps, streams, totals, stacks });
             }
             self.before.0 += channel.lost(&self.destination.context);
             self.before.1 = self.before.1.wrapping_add(channel.nameless());
@@ -160,7 +168,7 @@ impl TraceConsumer {
     pub(crate) fn pass(&mut self, flush: bool) -> bool {
         let overwrites = self.overwrites();
         let mut any = false;
-        let TraceConsumer { destination, channels, streams, totals, .. } = self;
+        let TraceConsumer { destination, channels, streams, totals, stacks, .. } = self;
         for channel in channels {
             let mut taken = false;
             for ring in &mut channel.rings {
@@ -170,9 +178,12 @@ impl TraceConsumer {
                 }
                 // Loaded after the backlog was seen: an event is known before its first record.
                 let events = destination.state.steps();
-                // Straight from the ring only where writers never come around to what is being written.
-                let pressure = !overwrites && ring.backlog() > ring.geometry().ring_bytes() / 8;
-                let mut output = Output { context: &destination.context, events: &events, streams, totals };
+                // Straight from the ring only where writers never come around to what is being written, and nothing is
+                // made of it.
+                let is_plain = !overwrites && stacks.is_none();
+                let pressure = is_plain && ring.backlog() > ring.geometry().ring_bytes() / 8;
+                let (context, stacks) = (&destination.context, stacks.as_mut());
+                let mut output = Output { context, events: &events, streams, totals, stacks };
                 taken |= ring.drain(&mut output, Take { flush, pressure });
             }
             if taken {
@@ -203,9 +214,10 @@ impl TraceConsumer {
         self.rings().find_map(RingConsumer::failure).or(idle)
     }
 
-    /// Looks whether the files are still there.
+    /// Looks whether the files are still there, and takes in what processes have mapped.
     pub(crate) fn look(&mut self) {
-        let TraceConsumer { channels, streams, totals, .. } = self;
+        let TraceConsumer { channels, streams, totals, stacks, .. } = self;
+        stacks.iter_mut().for_each(Stacks::refresh);
         let used =
             channels.iter_mut().flat_map(|channel| &mut channel.rings).filter_map(RingConsumer::stream);
         used.chain(streams.idle()).for_each(|stream| stream.look(totals));
@@ -239,9 +251,10 @@ impl TraceConsumer {
     /// Reads what is left, and ends the rings: no process writes any more.
     pub(crate) fn close(&mut self) {
         let events = self.destination.state.steps();
-        let TraceConsumer { destination, channels, streams, totals, .. } = self;
+        let TraceConsumer { destination, channels, streams, totals, stacks, .. } = self;
         for channel in channels {
-            channel.close(&mut Output { context: &destination.context, events: &events, streams, totals });
+            let (context, stacks) = (&destination.context, stacks.as_mut());
+            channel.close(&mut Output { context, events: &events, streams, totals, stacks });
         }
         while self.count_some() {}
         let TraceConsumer { streams, totals, .. } = self;
@@ -253,7 +266,7 @@ impl TraceConsumer {
     ///
     /// # Errors
     /// Why the directory cannot be made. What goes wrong later is in the totals' problems.
-    pub(crate) fn snapshot(&self, root: &Folder) -> std::io::Result<Consumed> {
+    pub(crate) fn snapshot(&mut self, root: &Folder) -> std::io::Result<Consumed> {
         let made = |folder: &Folder, name: &str| {
             if name.is_empty() { Ok(folder.clone()) } else { folder.make(name) }
         };
@@ -267,7 +280,8 @@ impl TraceConsumer {
         for channel in &self.channels {
             for mut ring in rings(channel.channel(), self.destination.cpus) {
                 let totals = &mut consumed.totals;
-                let mut output = Output { context: &context, events: &events, streams: &mut streams, totals };
+                let (streams, stacks) = (&mut streams, self.stacks.as_mut());
+                let mut output = Output { context: &context, events: &events, streams, totals, stacks };
                 ring.drain(&mut output, Take { flush: true, pressure: false });
                 ring.end(&mut output);
                 consumed.lost += ring.lost(&context);

@@ -5,6 +5,8 @@
 use crate::consumer::seen::Seen;
 use mote_layout::parse::{Description, FieldType};
 use mote_layout::record::{self, FIELDS_MAX, PREFIX_BYTES};
+use mote_layout::stack;
+use std::ops::Range;
 
 /// How to step over one kind of field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ enum Step {
     Text,
     /// A 16-bit count of elements of so many bytes.
     Counted(usize),
+    /// The process's stack: a count of words, and these.
+    Stack,
 }
 
 /// How to step over the fields of one event; neighbours of fixed size are one step.
@@ -35,6 +39,9 @@ impl Steps {
                 FieldType::Array(scalar, len) => Step::Fixed(scalar.bytes() * len),
                 FieldType::Str => Step::Text,
                 FieldType::Bytes => Step::Counted(1),
+                FieldType::Sequence(scalar) if field.name == stack::USER && scalar.bytes() == 8 => {
+                    Step::Stack
+                }
                 FieldType::Sequence(scalar) => Step::Counted(scalar.bytes()),
             };
             match (steps.last_mut(), step) {
@@ -45,21 +52,30 @@ impl Steps {
         Steps(steps)
     }
 
-    /// Bytes that the fields take at the start of `bytes`; `None` when they do not end in there.
-    fn over(&self, bytes: &[u8]) -> Option<usize> {
-        let mut at = 0usize;
+    /// Bytes that the fields take at the start of `bytes`, and where in there the process's stack is, if they have it;
+    /// `None` when they do not end in there.
+    pub(crate) fn over(&self, bytes: &[u8]) -> Option<(usize, Option<Range<usize>>)> {
+        let (mut at, mut stack) = (0usize, None);
         for step in &self.0 {
             at += match step {
                 Step::Fixed(len) => *len,
                 Step::Text => bytes.get(at..)?.iter().position(|byte| *byte == 0)? + 1,
-                Step::Counted(size) => {
-                    let count = bytes.get(at..at + 2)?;
-                    2 + size * usize::from(u16::from_le_bytes([count[0], count[1]]))
+                Step::Counted(size) => 2 + size * count(bytes, at)?,
+                Step::Stack => {
+                    let len = 8 * count(bytes, at)?;
+                    stack = Some(at + 2..at + 2 + len);
+                    2 + len
                 }
             };
         }
-        (at <= bytes.len() && at <= FIELDS_MAX).then_some(at)
+        (at <= bytes.len() && at <= FIELDS_MAX).then_some((at, stack))
     }
+}
+
+/// The 16-bit count of elements at `at`.
+fn count(bytes: &[u8], at: usize) -> Option<usize> {
+    let count = bytes.get(at..)?.first_chunk::<2>()?;
+    Some(usize::from(u16::from_le_bytes(*count)))
 }
 
 /// What a walk found.
@@ -97,7 +113,7 @@ pub(crate) fn walk_noting(
         let header = prefix.first_chunk::<8>().map_or(0, |header| u64::from_le_bytes(*header));
         let (id, time) = record::split(header);
         let Some(steps) = events.get(usize::from(id)) else { break };
-        let Some(len) = steps.over(&bytes[walk.good + PREFIX_BYTES..]) else { break };
+        let Some((len, _)) = steps.over(&bytes[walk.good + PREFIX_BYTES..]) else { break };
         let before = |one: u64, other: u64| one.wrapping_sub(other) & MASK >= HALF;
         if before(time, walk.last_time) || before(until, time) {
             break;

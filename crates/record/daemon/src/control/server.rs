@@ -129,9 +129,9 @@ impl Server {
     fn let_in(&mut self) {
         while self.visitors.len() < VISITORS_MAX {
             let Ok((stream, _)) = self.listener.accept() else { return };
-            let Ok(who) = socket::peer(stream.as_raw_fd()) else { continue };
-            let known = self.visitors.iter().filter(|visitor| visitor.uid == who.uid).count();
-            if !self.trust.obeys(who.uid)
+            let Ok(peer) = socket::peer(stream.as_raw_fd()) else { continue };
+            let known = self.visitors.iter().filter(|visitor| visitor.uid == peer.uid).count();
+            if !self.trust.obeys(peer.uid)
                 || known >= VISITORS_OF_USER
                 || stream.set_nonblocking(true).is_err()
             {
@@ -140,7 +140,7 @@ impl Server {
             self.tickets += 1;
             self.visitors.push(Visitor {
                 ticket: Ticket(self.tickets),
-                uid: who.uid,
+                uid: peer.uid,
                 stream,
                 stage: Stage::Asking { line: Vec::new(), beside: None },
                 until: Instant::now() + PATIENCE,

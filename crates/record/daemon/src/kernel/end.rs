@@ -1,5 +1,6 @@
 //! The end of the kernel's side: what its trace came to, and what there was nothing of.
 
+use super::recorded::KernelRecorded;
 use super::{Kernel, Remarks};
 use crate::consumer::trace::Consumed;
 use mote_journal::{KERNEL_LOSSES, Summary};
@@ -8,18 +9,7 @@ use mote_words::counted;
 /// What the kernel takes to detach a trace event, about.
 const DETACHING_MS: u64 = 60;
 /// From so many seconds on that is said.
-const DETACHING_TOLD_S: u64 = 3;
-
-/// What the kernel's side of a recording came to.
-#[derive(Clone, Debug, Default)]
-pub struct KernelRecorded {
-    /// Its trace.
-    pub summary: Summary,
-    /// Patterns that chose events of which there were none.
-    pub silent: Vec<String>,
-    /// What the system calls came to, if slow ones were looked for.
-    pub latency: Option<mote_slow::Latencies>,
-}
+const DETACHING_REPORTED_S: u64 = 3;
 
 impl Kernel {
     /// What the trace came to. The state dump counts, too.
@@ -66,7 +56,7 @@ impl Kernel {
         let done = KernelRecorded { silent: self.silent(&summary), summary, latency: self.latencies() };
         let left = self.tracer.left_behind();
         let time = (left as u64 * DETACHING_MS).div_ceil(1000);
-        if time >= DETACHING_TOLD_S {
+        if time >= DETACHING_REPORTED_S {
             remarks.said.push(format!(
                 "the kernel is still detaching {}, for about {time} s; nothing is recorded meanwhile",
                 counted(left, "event", "events")

@@ -6,7 +6,7 @@ use crate::consumer::state::TraceState;
 use crate::consumer::totals::Context;
 use crate::consumer::trace::Destination;
 use crate::error::Error;
-use crate::options::{KernelOptions, Options};
+use crate::options::{KernelOptions, Options, Stacks};
 use crate::output::directory::Directory;
 use crate::output::metadata::Frame;
 use crate::setup;
@@ -39,11 +39,12 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Where its streams go.
-    pub(crate) fn destination(&self, cpus: u32, mode: Mode) -> Destination {
+    /// Where its streams go, with such stacks.
+    pub(crate) fn destination(&self, cpus: u32, mode: Mode, stacks: Stacks) -> Destination {
         let sink = self.trace.directory.sink();
         let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
-        Destination { state: self.trace.state.clone(), context, home: DIRECTORY, inside: "", cpus, mode }
+        let (state, has_copies) = (self.trace.state.clone(), stacks.user && stacks.copy > 0);
+        Destination { state, context, home: DIRECTORY, inside: "", cpus, mode, has_copies }
     }
 }
 

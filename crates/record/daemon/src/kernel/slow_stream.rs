@@ -1,8 +1,10 @@
 //! Slow system calls on their way into the trace.
 
-use crate::options::LatencyOptions;
+use crate::options::{self, LatencyOptions};
 use crate::output::records::RecordStream;
-use mote_slow::{Collector, Latencies, Latency, event};
+use mote_layout::stack::Copy;
+use mote_sampler::Copies;
+use mote_slow::{Collector, Latencies, Latency, Slow, event};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,8 @@ pub(crate) struct SlowCalls {
     pub(super) newest: VecDeque<(u64, Vec<u8>)>,
     /// Snapshots that slow calls may still ask for.
     pub(super) snapshots: u32,
+    /// What makes addresses of the copies of their stacks.
+    stacks: Copies,
 }
 
 impl SlowCalls {
@@ -43,16 +47,19 @@ impl SlowCalls {
             last: Latencies::default(),
             newest: VecDeque::new(),
             snapshots: wanted.snapshots,
+            stacks: Copies::open(options::cpus()),
         }
     }
 
     /// Takes in slow calls; returns the threads that they are of.
     pub(super) fn take(&mut self, latency: &mut Latency) -> Vec<u32> {
-        let SlowCalls { collector, stream, newest, ids, wanted, .. } = self;
+        let SlowCalls { collector, stream, newest, ids, wanted, stacks, .. } = self;
         let mut threads = BTreeSet::new();
+        stacks.refresh();
         collector.read(latency, |slow, file| {
             threads.insert(slow.tid);
-            let (time, record) = stream.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(slow, file));
+            let slow = unwound(slow, stacks);
+            let (time, record) = stream.add(ids[0], slow.time_ns, slow.tid, &event::slow_fields(&slow, file));
             newest.extend((wanted.snapshots > 0).then(|| (time, record.to_vec())));
             let old = newest.len().saturating_sub(NEWEST);
             newest.drain(..old);
@@ -65,4 +72,14 @@ impl SlowCalls {
         let waiting = self.stream.waiting();
         waiting >= PACKET || waiting > 0 && self.written.elapsed() >= FLUSH
     }
+}
+
+/// The same with addresses in the place of a copy of its stack.
+fn unwound(mut slow: Slow, stacks: &mut Copies) -> Slow {
+    let bytes: Vec<u8> = slow.user_stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let Some(copy) = Copy::read(&bytes) else { return slow };
+    // What it mapped since the last look may be missing, and then it is read from `/proc`.
+    slow.user_stack.clear();
+    stacks.unwind(&copy, slow.time_ns, &mut slow.user_stack);
+    slow
 }

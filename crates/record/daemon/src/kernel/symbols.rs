@@ -35,7 +35,7 @@ impl Kernel {
 
 /// Keeps the kernel's symbols and the vdso in a recording with such stacks. Returns what cannot be kept.
 pub(crate) fn keep_symbols(directory: &Directory, stacks: Stacks) -> Vec<String> {
-    let Stacks { kernel, user } = stacks;
+    let Stacks { kernel, user, .. } = stacks;
     let mut problems = Vec::new();
     if kernel
         && let Err(why) =

@@ -67,6 +67,11 @@ impl Directory {
         Directory::furnish(path, output, ("", name), streams)
     }
 
+    /// Makes a directory in this one for something that is no trace of events.
+    pub(crate) fn make_beside(&self, name: &str) -> Result<Folder, Error> {
+        self.folder.make(name).map_err(|why| Error::Output(self.path.join(name), why))
+    }
+
     /// Makes what is in it. The trace is `inside`, and has a name for other places than directories.
     fn furnish(
         path: PathBuf,

@@ -6,7 +6,6 @@ use mote_ctf::model::{
     Length, LogLevel, Mapping, Member, Origin, Range, Roles, Scope, StreamClass, StructClass, TextClass,
     TraceClass,
 };
-use mote_layout::Cause;
 use mote_layout::packet::{
     CONTEXT_AT, CONTEXT_FIELDS, LOSS_AT, LOSS_AT_ENTRY, LOSS_FIELDS, LOSS_NAMES_ENTRY, STREAM_PER_CPU,
     STREAM_SHARED,
@@ -14,6 +13,7 @@ use mote_layout::packet::{
 use mote_layout::parse::{Description, FieldType, Labels};
 use mote_layout::record::{ID_BITS, TIME_BITS};
 use mote_layout::types::{Integer, Scalar};
+use mote_loss::Cause;
 use std::collections::{BTreeMap, HashSet};
 
 /// What the metadata says besides the events.

@@ -8,7 +8,6 @@
 //! The recording is given when it has ended, by descriptor, from the files up to its directory: until that last one is
 //! given, nobody but root can enter.
 
-use crate::options::Options;
 use crate::output::folder::Folder;
 use crate::process;
 use nix::unistd::{Uid, geteuid};
@@ -92,20 +91,15 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// As the options and sudo say.
-    pub(crate) fn of(options: &Options) -> Owner {
-        let mut ownership = match (options.owner, sudo_user()) {
+    /// As `--owner` and sudo say. `is_launched`: all that is recorded comes from a command that the user has started.
+    pub(crate) fn of(owner: Option<User>, is_launched: bool) -> Owner {
+        let ownership = match (owner, sudo_user()) {
             (Some(user), _) if user.uid == geteuid().as_raw() => Ownership::Stays,
             (Some(user), _) => Ownership::Given(user),
             (None, Some(user)) => Ownership::Theirs(user),
             (None, None) => Ownership::Stays,
         };
-        if let Ownership::Theirs(user) = ownership
-            && options.kernel.as_ref().is_some_and(|kernel| kernel.all)
-        {
-            ownership = Ownership::Kept(user, "it has kernel events of all processes".to_owned());
-        }
-        Owner { ownership, is_launched: options.attach.is_empty(), next: 0, snapshots: Vec::new() }
+        Owner { ownership, is_launched, next: 0, snapshots: Vec::new() }
     }
 
     /// Whether it matters whose the recorded processes are.
@@ -144,8 +138,21 @@ impl Owner {
 
     /// It cannot be known whose processes these are.
     pub(crate) fn note_unknown(&mut self) {
+        self.keep_from_user("it has kernel events of processes whose owners mote cannot see");
+    }
+
+    /// Kernel events of all processes are recorded.
+    pub(crate) fn note_all(&mut self) {
+        self.keep_from_user("it has kernel events of all processes");
+    }
+
+    /// The code of all processes is recorded.
+    pub(crate) fn note_all_code(&mut self) {
+        self.keep_from_user("it has the code of all processes");
+    }
+
+    fn keep_from_user(&mut self, why: &str) {
         if let Ownership::Theirs(user) = self.ownership {
-            let why = "it has kernel events of processes whose owners mote cannot see";
             self.ownership = Ownership::Kept(user, why.to_owned());
         }
     }

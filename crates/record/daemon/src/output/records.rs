@@ -2,9 +2,9 @@
 
 use crate::consumer::totals::{Context, Totals};
 use crate::output::sink::{Bytes, StreamSink};
-use mote_layout::Cause;
 use mote_layout::packet::{HEADER_BYTES, PacketHeader, ReportedLoss, STREAM_PER_CPU};
 use mote_layout::record;
+use mote_loss::Cause;
 use mote_sys::Result;
 use mote_sys::time::{ClockId, clock_gettime};
 

@@ -10,12 +10,14 @@ pub(crate) struct Clock {
     pub(crate) source: Source,
     pub(crate) samples: Samples,
     began: Instant,
+    /// Since when all is recorded that is to be.
+    is_whole_since: Option<Instant>,
 }
 
 impl Clock {
     /// Of a recording that is being made.
     pub(crate) fn new(source: Source) -> Clock {
-        Clock { source, samples: Samples::begin(source), began: Instant::now() }
+        Clock { source, samples: Samples::begin(source), began: Instant::now(), is_whole_since: None }
     }
 
     /// What ticks are counted by.
@@ -26,6 +28,16 @@ impl Clock {
     /// The recording begins.
     pub(crate) fn begin(&mut self) {
         self.began = Instant::now();
+    }
+
+    /// All processes that are expected have come.
+    pub(crate) fn is_whole(&mut self) {
+        self.is_whole_since.get_or_insert_with(Instant::now);
+    }
+
+    /// For how long all has been recorded that is to be: what a person means who says how long.
+    pub(crate) fn whole_for(&self) -> Duration {
+        self.is_whole_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// How long the recording has lasted.

@@ -4,6 +4,7 @@ use super::Recorder;
 use super::outcome::Written;
 use crate::area::group::GroupArea;
 use crate::consumer::trace::Consumed;
+use crate::hardware::Hardware;
 use crate::recorder::group_areas::Faults;
 use crate::watch::Recorded;
 use mote_journal::{Fact, Summary};
@@ -26,6 +27,7 @@ impl Recorder<'_> {
         self.tell(remarks);
         self.look_at_slow_calls();
         self.end_profile();
+        self.end_hardware();
         self.kernel.end_slow_calls().into_iter().for_each(|why| self.problem(why));
         self.take(Input::Ending);
         self.peers.let_be();
@@ -82,16 +84,16 @@ impl Recorder<'_> {
             summary
         });
         self.take(Input::Read);
+        let hardware = self.hardware.as_ref().and_then(Hardware::recorded);
         self.outcome.written =
-            Some(Written { summary: self.summary(own, duration_ns), kernel, profile, aggregates });
+            Some(Written { summary: self.summary(own, duration_ns), kernel, profile, hardware, aggregates });
     }
 
     /// Writes the last line, and gives the recording to whoever is to have it.
     pub(super) fn finish(&mut self) {
         self.subjects.let_go();
-        let Some(Written { mut summary, kernel, profile, aggregates }) = self.outcome.written.take() else {
-            return;
-        };
+        let Some(written) = self.outcome.written.take() else { return };
+        let Written { mut summary, kernel, profile, hardware, aggregates } = written;
         summary.status = self.subjects.status();
         if !self.output.note(&Fact::End(summary.clone())) {
             self.problem("the end of the journal could not be written".to_owned());
@@ -103,6 +105,7 @@ impl Recorder<'_> {
             summary,
             kernel,
             profile,
+            hardware,
             problems: self.session.problems().all(),
             aggregates,
         });

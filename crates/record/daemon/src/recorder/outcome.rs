@@ -22,6 +22,7 @@ pub(super) struct Written {
     pub(super) summary: Summary,
     pub(super) kernel: Option<KernelRecorded>,
     pub(super) profile: Option<Summary>,
+    pub(super) hardware: Option<mote_pmu::Recorded>,
     /// Counts and histograms, as text.
     pub(super) aggregates: String,
 }

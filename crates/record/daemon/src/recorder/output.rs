@@ -81,9 +81,9 @@ impl Output {
             Ownership::Given(user) => (user, ""),
             Ownership::Theirs(user) => (user, ", who has called sudo"),
             Ownership::Kept(user, why) => {
-                let told = user.describe();
+                let name = user.describe();
                 remarks.said.push(format!(
-                    "the recording stays root's: {why}; --owner {} gives it to {told} anyway",
+                    "the recording stays root's: {why}; --owner {} gives it to {name} anyway",
                     user.uid
                 ));
                 return remarks;
@@ -94,8 +94,8 @@ impl Output {
         let given = snapshots.iter().try_for_each(|snapshot| snapshot.give(user));
         match given.and_then(|()| directory.give(user)) {
             Ok(()) => {
-                let told = user.describe();
-                remarks.said.push(format!("the recording now belongs to {told}{reason}"));
+                let name = user.describe();
+                remarks.said.push(format!("the recording now belongs to {name}{reason}"));
             }
             Err(why) => remarks.problems.push(format!(
                 "the recording cannot be given to {}: {why}; as root, chown -R {} {}",

@@ -28,7 +28,7 @@ pub(crate) struct Peers {
     turns: Turns,
 }
 
-/// A message, or the end of a connection, with who the kernel says is behind it.
+/// A message, or the end of a connection, with the process that the kernel says is behind it.
 pub(crate) struct Heard {
     pub(crate) pid: i32,
     pub(crate) received: Received,
@@ -218,7 +218,7 @@ impl Peers {
         self.connections.values().any(Connection::can_leave)
     }
 
-    /// Sends those away who have put a hello into a mailbox when the recording ends.
+    /// Sends processes away that have put a hello into a mailbox when the recording ends.
     pub(crate) fn send_away(&mut self, listeners: &Listeners) {
         listeners.all().for_each(|listener| drop(self.backlog.take(listener)));
         for uid in self.backlog.users() {

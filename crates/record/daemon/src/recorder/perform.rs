@@ -11,7 +11,7 @@ use crate::registration::principal;
 use mote_journal::{Fact, Process};
 use mote_session::{Action, Change, Input, KernelChange, Letter, PeerId, Seen};
 use mote_symbol::collect;
-use mote_wire::How;
+use mote_wire::{How, Message};
 use std::sync::atomic::Ordering;
 
 impl Recorder<'_> {
@@ -60,6 +60,7 @@ impl Recorder<'_> {
             Action::Share { peer, name, words, each_thread } => {
                 self.kernel.share(&mut self.peers, peer, (&name, words, each_thread));
             }
+            Action::GiveCounts { peer, number } => self.give_counts(peer, number),
             Action::Keep(peer) => self.peers.get_mut(peer).into_iter().for_each(Connection::keep),
             Action::Listens(peer) => {
                 let connection = self.peers.get_mut(peer);
@@ -126,6 +127,22 @@ impl Recorder<'_> {
             }
             other => debug_assert!(false, "{other:?} is of processes"),
         }
+    }
+
+    /// Gives a process memory for the counts of a plan, or says that there is none.
+    fn give_counts(&mut self, peer: PeerId, number: u64) {
+        let made = self.subjects.counts().find_map(|counts| counts.make(number));
+        let memory = match made {
+            Some(Ok(memory)) => Some(memory),
+            Some(Err(why)) => {
+                let pid = self.peers.get(peer).map_or(0, |connection| connection.pid);
+                self.problem(format!("calls of process {pid} are not counted: no memory for that: {why}"));
+                None
+            }
+            None => None,
+        };
+        // One that does not listen is not waited for; its calls are in memory of its own.
+        let _ = self.peers.send(peer, &Message::Counts, memory.as_slice());
     }
 
     /// Finds out what the kernel says of a process that has said hello.

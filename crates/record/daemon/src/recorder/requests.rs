@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Requests {
     /// Answers that are still to be given.
     answers: Vec<(Ticket, Answer)>,
-    /// Columns of the terminals of those who ask how it is.
+    /// Columns of the terminals of commands that ask how it is.
     columns: BTreeMap<Ticket, usize>,
     /// Mailboxes of other recorders.
     mailboxes: BTreeMap<MailboxId, Fd>,

@@ -35,6 +35,9 @@ impl Recorder<'_> {
             }
         }
         self.requests.give(&mut server);
+        if let Err(why) = self.subjects.probe_later(&mut listeners) {
+            self.problem(format!("libraries that were loaded since have no probes: {why}"));
+        }
         self.look_around();
         self.requests.give(&mut server);
         let is_deserted = listeners.is_deserted();
@@ -47,7 +50,7 @@ impl Recorder<'_> {
         let command = self.subjects.command_state();
         let (attached, remarks) = self.subjects.are_gone(&self.options);
         self.tell(remarks);
-        let timed_out = self.options.duration.is_some_and(|duration| self.clock.elapsed() >= duration);
+        let timed_out = self.options.duration.is_some_and(|duration| self.clock.whole_for() >= duration);
         let is_cut = timed_out || self.consumer.shared.failure().is_some();
         let is_deserted = is_deserted && self.peers.is_at_rest();
         let threads = self.kernel.get().map_or(0, Kernel::left);
@@ -63,8 +66,8 @@ impl Recorder<'_> {
     /// [`Error::Functions`]; there is no thread.
     fn probe_more(&mut self, listeners: &mut Listeners, patterns: &[String]) -> Result<(), Error> {
         let hz = self.clock.samples.frequency();
-        let (sampling, source) = (self.options.sampling.as_ref(), self.clock.source());
-        let Some(functions) = Functions::of(patterns, sampling, source, hz)? else { return Ok(()) };
+        let source = self.clock.source();
+        let Some(functions) = Functions::of(patterns, &self.options, source, hz)? else { return Ok(()) };
         let connected = self.peers.from(PeerId(0)).map(|(_, connection)| connection.pid);
         let connected: BTreeSet<i32> = connected.collect();
         self.subjects.probe_more(listeners, &functions, connected)?;
@@ -85,7 +88,7 @@ impl Recorder<'_> {
         }
         let soon = self.kernel.get().is_some_and(Kernel::snapshots_slow);
         let tick = if soon { TICK_SOON } else { TICK };
-        let left = |duration: Duration| duration.saturating_sub(self.clock.elapsed());
+        let left = |duration: Duration| duration.saturating_sub(self.clock.whole_for());
         self.options.duration.map_or(tick, |duration| left(duration).min(tick))
     }
 
@@ -106,6 +109,7 @@ impl Recorder<'_> {
         self.tell(remarks);
         self.look_at_slow_calls();
         self.look_at_profile();
+        self.look_at_hardware();
         self.hear_consumer();
         if self.screen.is_due() {
             let all = self.aggregates();

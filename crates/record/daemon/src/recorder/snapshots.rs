@@ -1,4 +1,4 @@
-//! Snapshots of a flight recorder: given what makes them recordings, and told to those who have asked.
+//! Snapshots of a flight recorder: given what makes them recordings, and said to the commands that have asked.
 
 use super::Recorder;
 use crate::consumer::snapshot::Snapshot;
@@ -34,6 +34,9 @@ impl Recorder<'_> {
                 }
                 kernel.trace.directory.complete(&inside, &Fact::End(kernel.summary(&part, duration_ns)))
             });
+        }
+        if let Some(Err(why)) = self.hardware.as_ref().map(|hardware| hardware.snapshot(folder)) {
+            problem.get_or_insert(format!("the hardware trace is missing in {}: {why}", path.display()));
         }
         let came_to = match completed {
             Ok(()) => {

@@ -1,6 +1,7 @@
 //! How the recording is.
 
 use super::{Recorder, aggregates};
+use crate::call_counts;
 use crate::consumer::state::Figures;
 use mote_filter::Aggregate;
 use mote_words::counted;
@@ -20,7 +21,8 @@ impl Recorder<'_> {
     /// What is counted so far.
     pub(super) fn aggregates(&self) -> Vec<Aggregate> {
         let read = self.memory.aggregates(&self.session.filters().maps, self.session.layout());
-        read.into_iter().chain(self.kernel.aggregates()).collect()
+        let calls = call_counts::aggregate(self.subjects.counts());
+        read.into_iter().chain(self.kernel.aggregates()).chain(calls).collect()
     }
 
     /// How it is, for a person with lines of so many columns.

@@ -1,23 +1,26 @@
 //! What is recorded: the command, and running processes, how these are asked to come, and when they are gone.
 
+use crate::call_counts::CallCounts;
 use crate::command::Command;
 use crate::control::Request;
 use crate::control::join::{ask_all, recorders};
 use crate::error::Error;
-use crate::functions::Functions;
+use crate::functions::{Functions, Joined};
 use crate::kernel::Remarks;
 use crate::options::Options;
 use crate::process;
-use crate::registration::attached::{Attached, Report};
+use crate::registration::attached::{AGAIN, Attached, FINDING, Report};
 use crate::registration::awaited::Awaited;
 use crate::registration::listeners::Listeners;
 use crate::watch::Watch;
 use mote_inject::Patience;
 use mote_session::Session;
 use mote_sys::fd::Fd;
+use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// The command and the processes that are recorded.
 #[derive(Default)]
@@ -27,7 +30,17 @@ pub(crate) struct Subjects {
     attached: Attached,
     /// Those of them that other recordings have promised.
     awaited: Awaited,
+    /// What has probes in functions, and gets more of them when it loads libraries.
+    functions: Vec<Arc<Functions>>,
+    /// When it was looked for libraries.
+    looked: Option<Instant>,
 }
+
+/// Asks other recordings for a process.
+type Asking = Box<dyn Fn() -> Option<Vec<String>> + Send>;
+
+/// How often it is looked for libraries that were loaded.
+const LOOK: Duration = Duration::from_millis(200);
 
 impl Subjects {
     /// How the command is.
@@ -42,6 +55,21 @@ impl Subjects {
     /// The command's exit status, or 128 plus the signal that ended it, once it has ended.
     pub(crate) fn status(&self) -> Option<i32> {
         self.command.as_ref()?.status()
+    }
+
+    /// Lets the command, which waits for that, become its program.
+    pub(crate) fn let_command_go(&mut self) {
+        self.command.iter_mut().for_each(|command| command.pass_on(Signal::SIGCONT));
+    }
+
+    /// Ends the command, which waits to become its program.
+    pub(crate) fn kill_command(&mut self) {
+        self.command.iter_mut().for_each(|command| command.pass_on(Signal::SIGKILL));
+    }
+
+    /// What is counted of calls of functions.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = &CallCounts> {
+        self.functions.iter().map(|functions| functions.counts())
     }
 
     /// The recording ends: no process is to be brought any more.
@@ -66,8 +94,8 @@ impl Subjects {
         self.attached.came(pid);
     }
 
-    /// Finds the running processes that are to be recorded, and asks them to come. Tells of those that cannot be
-    /// asked.
+    /// Finds the running processes that are to be recorded, and begins to ask them to come. Whether they can be asked
+    /// says [`Subjects::were_asked`]. Tells of those of which that is known at once.
     ///
     /// # Errors
     /// [`Error::Process`] when one of them is not there; [`Error::NotReached`] when it cannot be asked, which is only
@@ -89,40 +117,78 @@ impl Subjects {
                 continue;
             }
             if let Some(functions) = functions {
-                self.probe(listeners, functions, *pid)?;
+                // It may carry events of its own, if what it carries is not what recorders have put there.
+                let was_visited = mote_inject::was_visited(*pid);
+                self.probe(listeners, functions, *pid, true)?;
                 self.attached.expected.push(*pid);
-                // It may carry events of its own, if what it carries is not what we have put there.
-                if !mote_inject::was_visited(*pid) {
+                if !was_visited {
                     let _ = self.invite(listeners, *pid);
                 }
                 continue;
             }
-            let invited = self.invite(listeners, *pid);
-            if invited.is_err() {
-                self.awaited.came(*pid);
-            }
-            if invited.is_ok() && !(options.rules.is_empty() && options.objects.is_empty()) {
-                self.attached.expected.push(*pid);
-            }
-            match invited {
-                // A recording that asks for none of their own events misses nothing.
-                Err(_) if options.rules.is_empty() => {}
-                Err(why) if options.kernel.is_some() => watch.say(&why.to_string()),
-                invited => invited?,
+            if let Err(why) = self.invite(listeners, *pid) {
+                self.invited(*pid, Err(why), options, watch)?;
             }
         }
         Ok(())
     }
 
-    /// Has probes put into a running process, which joins us by them.
+    fn remember(&mut self, functions: &Arc<Functions>) {
+        if !self.functions.iter().any(|known| Arc::ptr_eq(known, functions)) {
+            self.functions.push(functions.clone());
+        }
+    }
+
+    /// Whether it is known of all running processes that are to be recorded that they can be asked to come. Tells of
+    /// those that cannot be.
+    ///
+    /// # Errors
+    /// [`Error::NotReached`], as [`Subjects::attach`].
+    pub(crate) fn were_asked(&mut self, options: &Options, watch: &mut dyn Watch) -> Result<bool, Error> {
+        let looked = self.attached.looked();
+        // With probes they come by these; the events that they carry themselves come beside.
+        if options.functions.is_empty() {
+            looked.into_iter().try_for_each(|(pid, invited)| self.invited(pid, invited, options, watch))?;
+        }
+        Ok(!self.attached.is_looking())
+    }
+
+    /// A process can be asked to come, or cannot.
+    fn invited(
+        &mut self,
+        pid: i32,
+        invited: Result<(), Error>,
+        options: &Options,
+        watch: &mut dyn Watch,
+    ) -> Result<(), Error> {
+        if invited.is_err() {
+            self.awaited.came(pid);
+        }
+        if invited.is_ok() && !(options.rules.is_empty() && options.objects.is_empty()) {
+            self.attached.expected.push(pid);
+        }
+        match invited {
+            // A recording that asks for none of their own events misses nothing.
+            Err(_) if options.rules.is_empty() => {}
+            Err(why) if options.sees_from_outside() => watch.say(&why.to_string()),
+            invited => invited?,
+        }
+        Ok(())
+    }
+
+    /// Has probes put into a running process, which joins us by them; or, where other recordings have it, by these, if
+    /// they are to be asked (`asks_others`).
     fn probe(
         &mut self,
         listeners: &mut Listeners,
         functions: &Arc<Functions>,
         pid: i32,
+        asks_others: bool,
     ) -> Result<(), Error> {
         let uid = process::users(pid.unsigned_abs()).map_or(listeners.trust().own(), |[real, ..]| real);
         let place = listeners.place_of(uid)?;
+        let asking = if asks_others { self.asking(listeners, pid)? } else { None };
+        self.remember(functions);
         let functions = functions.clone();
         let command = self.command.as_ref().filter(|command| command.id().cast_signed() == pid);
         let is_traced = command.map(Command::trace);
@@ -131,9 +197,16 @@ impl Subjects {
         };
         trace(true);
         self.attached.probe(pid, move |patience| {
-            let said = functions.join(pid, &place, patience);
+            let joined = functions.join(pid, &place, patience);
             trace(false);
-            said
+            let Joined { said, is_in_another } = joined?;
+            let Some((_, ask)) = asking.filter(|_| is_in_another) else { return Ok(said) };
+            match passed_on(&ask, patience) {
+                Some(answers) => {
+                    Err(format!("another recording has it, and does not share it: {}", answers.join("; ")))
+                }
+                None => Ok(said),
+            }
         })
     }
 
@@ -152,7 +225,25 @@ impl Subjects {
         pids.extend(self.attached.alive.iter().map(|(pid, _)| *pid));
         pids.extend(self.command.as_ref().map(|command| command.id().cast_signed()));
         pids.retain(|pid| process::runs(*pid));
-        pids.into_iter().try_for_each(|pid| self.probe(listeners, functions, pid))
+        pids.into_iter().try_for_each(|pid| self.probe(listeners, functions, pid, false))
+    }
+
+    /// Has probes put into functions of libraries that processes have loaded since they got theirs.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub(crate) fn probe_later(&mut self, listeners: &mut Listeners) -> Result<(), Error> {
+        if self.functions.is_empty() || self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return Ok(());
+        }
+        self.looked = Some(Instant::now());
+        for functions in self.functions.clone() {
+            let later = functions.with_later_files();
+            for pid in later.into_iter().filter(|pid| !self.attached.is_probing(*pid)).collect::<Vec<_>>() {
+                self.probe(listeners, &functions, pid, false)?;
+            }
+        }
+        Ok(())
     }
 
     /// Has probes put into the command, which is held until then.
@@ -162,6 +253,7 @@ impl Subjects {
     pub(crate) fn probe_command(&mut self, functions: &Arc<Functions>) -> Result<(), Error> {
         let Some(command) = &self.command else { return Ok(()) };
         let (functions, pid, is_traced) = (functions.clone(), command.id().cast_signed(), command.trace());
+        self.remember(&functions);
         is_traced.store(true, Ordering::Release);
         let start = move |patience: Patience<'_>, report: &mut dyn FnMut(Report)| {
             functions.start(pid, patience, report)
@@ -199,7 +291,7 @@ impl Subjects {
             let what = if options.functions.is_empty() { "events" } else { "functions" };
             remarks.problems.push(format!("the {what} of process {pid} are not recorded: {why}"));
             // What the kernel sees of it goes on.
-            self.attached.alive.retain(|(known, _)| *known != pid || options.kernel.is_some());
+            self.attached.alive.retain(|(known, _)| *known != pid || options.sees_from_outside());
         }
         remarks
     }
@@ -220,20 +312,32 @@ impl Subjects {
         // A recording that asks for none of their own events misses nothing.
         let asks = !options.rules.is_empty();
         let missing = missing.into_iter().filter(|pid| asks && process::runs(*pid));
-        let told = missing.map(|pid| {
+        let messages = missing.map(|pid| {
             format!("the events of process {pid} are not recorded: it did not follow the request to join the recording")
         });
-        told.collect()
+        messages.collect()
     }
 
-    /// Asks the recording that the process `pid` is in to let us have it, too.
+    /// Begins to ask the recording that the process `pid` is in to let us have it, too, or else the process itself.
     ///
     /// # Errors
-    /// [`Error::NotReached`], with what the others have said, or when there is none.
+    /// There is no place for it, or no thread.
     fn invite(&mut self, listeners: &mut Listeners, pid: i32) -> Result<(), Error> {
+        match self.asking(listeners, pid)? {
+            Some((place, ask)) => self.attached.bring(pid, place, ask),
+            None => Ok(()),
+        }
+    }
+
+    /// What asks the recordings that the process `pid` is in to let us have it, too: `None` when one does, else what
+    /// they have said. And our place.
+    ///
+    /// # Errors
+    /// There is no place for it.
+    fn asking(&self, listeners: &mut Listeners, pid: i32) -> Result<Option<(String, Asking)>, Error> {
         let (trust, own) = (listeners.trust(), listeners.sockets().path().to_owned());
         let uid = process::users(pid.unsigned_abs()).map_or(trust.own(), |[real, ..]| real);
-        let Some((place, mailbox)) = listeners.place_for(uid)? else { return Ok(()) };
+        let Some((place, mailbox)) = listeners.place_for(uid)? else { return Ok(None) };
         let request = Request::Join { pid, place: place.clone() };
         let mailbox = mote_sys::fd::duplicate(mailbox).map_err(|why| Error::Session {
             what: "hand the session's mailbox to the other recorder",
@@ -251,6 +355,22 @@ impl Subjects {
             }
             said
         };
-        self.attached.bring(pid, place, ask)
+        Ok(Some((place, Box::new(ask))))
+    }
+}
+
+/// Asks other recordings for a process until one of them passes our invitation on (`None`), or has something to say
+/// against it. The process may be about to join one that does not know it yet.
+fn passed_on(ask: &Asking, patience: Patience<'_>) -> Option<Vec<String>> {
+    let until = Instant::now() + FINDING;
+    loop {
+        match ask() {
+            Some(answers)
+                if answers.is_empty() && Instant::now() < until && !patience.over.load(Ordering::Relaxed) =>
+            {
+                std::thread::sleep(AGAIN);
+            }
+            answers => return answers,
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::registration::listeners::Listeners;
 
 /// All ways in; they are closed when this is dropped.
 pub(crate) struct WaysIn {
-    /// Closed first: those who wait for an answer are told that the recording has ended.
+    /// Closed first: commands that wait for an answer learn that the recording has ended.
     pub(crate) server: Server,
     pub(crate) listeners: Listeners,
 }

@@ -1,8 +1,9 @@
 //! Running processes that are recorded: how they are brought, and when they are gone.
 //!
 //! A process is asked by other recordings that it is in, or else joins by itself (`mote_inject`). Both wait for our own
-//! event loop, and for others that may never answer: so this runs on a thread of its own for each process. Nobody waits
-//! for that thread without an end: it leaves the process running wherever it is.
+//! event loop, and for others that may never answer: so this runs on a thread of its own for each process. The event
+//! loop asks from round to round how far these threads are, and waits for none without an end: it leaves the process
+//! running wherever it is.
 
 use crate::error::Error;
 use mote_inject::{Patience, Target};
@@ -10,7 +11,7 @@ use mote_sys::Errno;
 use mote_sys::fd::Fd;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,14 +27,16 @@ const OPENING: Duration = Duration::from_millis(500);
 /// How long a thread that is told to end is waited for.
 const ENDING: Duration = Duration::from_secs(2);
 /// For how long other recordings are asked again when one of them must have it by now.
-const FINDING: Duration = Duration::from_secs(5);
+pub(crate) const FINDING: Duration = Duration::from_secs(5);
 /// The first pause before that; each is twice as long as the one before.
-const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
 /// The processes, by descriptors, so that an id that is used again is not taken for them.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     pub(crate) alive: Vec<(i32, Fd)>,
+    /// Those that are being looked at, before they are brought.
+    looks: Vec<Look>,
     /// Those that are being brought.
     pub(crate) coming: Vec<Coming>,
     /// Those that have come.
@@ -74,46 +77,94 @@ pub(crate) struct Coming {
     follows: Arc<AtomicBool>,
 }
 
+/// A process of which it is not known yet whether it can be brought.
+#[derive(Debug)]
+struct Look {
+    until: Instant,
+    /// Says that it can be.
+    hear: Receiver<()>,
+    coming: Coming,
+}
+
+/// What came of looking at a process.
+enum Looked {
+    /// It can be brought, and is.
+    Comes(Coming),
+    /// That is not known yet.
+    NotYet(Look),
+    /// It was brought already, or cannot be.
+    Done(Result<(), Error>),
+}
+
+impl Look {
+    /// What came of it by now.
+    fn take(self, now: Instant) -> Looked {
+        let pid = self.coming.pid;
+        let not_reached = |why| Error::NotReached { pid, why };
+        match self.hear.try_recv() {
+            Ok(()) => Looked::Comes(self.coming),
+            // It has ended without a word: what it has to say is its result.
+            Err(TryRecvError::Disconnected) => {
+                let failed = || Err("the thread that asks it to join has failed (a bug of mote)".to_owned());
+                let said = self.coming.work.join().unwrap_or_else(|_| failed());
+                Looked::Done(said.map(drop).map_err(not_reached))
+            }
+            Err(TryRecvError::Empty) if now < self.until => Looked::NotYet(self),
+            Err(TryRecvError::Empty) => {
+                let seconds = LOOKING.as_secs();
+                let why = format!("its memory maps could not be read within {seconds} s");
+                Looked::Done(Err(not_reached(why)))
+            }
+        }
+    }
+}
+
 impl Attached {
-    /// Has a process join us, while the event loop talks to it. `ask` asks other recordings for it: `None` when one of
-    /// them has it and has passed our invitation on, else what they have said.
+    /// Has a process join us, while the event loop talks to it; whether it can says [`Attached::looked`]. `ask` asks
+    /// other recordings for it: `None` when one of them has it and has passed our invitation on, else what they have
+    /// said.
     ///
     /// # Errors
-    /// [`Error::NotReached`] when it is plain at once that it cannot.
+    /// There is no thread.
     pub(crate) fn bring(
         &mut self,
         pid: i32,
         place: String,
         ask: impl Fn() -> Option<Vec<String>> + Send + 'static,
     ) -> Result<(), Error> {
-        let not_reached = |why| Error::NotReached { pid, why };
         let over = self.over.clone();
-        let until = Instant::now() + BRINGING;
+        let (now, follows) = (Instant::now(), Arc::default());
+        let until = now + BRINGING;
         let (tell, hear) = channel();
         let bring =
             move || bring(pid, &place, ask, Patience { until, over: &over }, &tell).map(|()| String::new());
         let work = std::thread::Builder::new().name("mote-bring".to_owned()).spawn(bring);
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
-        match hear.recv_timeout(LOOKING) {
-            Ok(()) => {
-                let follows = Arc::default();
-                self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: false, follows });
-            }
-            // It has ended without a word: what it has to say is its result.
-            Err(RecvTimeoutError::Disconnected) => match work.join() {
-                Ok(done) => drop(done.map_err(not_reached)?),
-                Err(_) => {
-                    return Err(not_reached(
-                        "the thread that asks it to join has failed (a bug of mote)".to_owned(),
-                    ));
+        let coming = Coming { pid, until: until + LOOKING, work, is_probed: false, follows };
+        self.looks.push(Look { until: now + LOOKING, hear, coming });
+        Ok(())
+    }
+
+    /// What came by now of looking at processes that are to be brought: whether they can be. Each is here once.
+    pub(crate) fn looked(&mut self) -> Vec<(i32, Result<(), Error>)> {
+        let (now, mut done) = (Instant::now(), Vec::new());
+        for look in std::mem::take(&mut self.looks) {
+            let pid = look.coming.pid;
+            match look.take(now) {
+                Looked::NotYet(look) => self.looks.push(look),
+                Looked::Comes(coming) => {
+                    self.coming.push(coming);
+                    done.push((pid, Ok(())));
                 }
-            },
-            Err(RecvTimeoutError::Timeout) => {
-                let seconds = LOOKING.as_secs();
-                return Err(not_reached(format!("its memory maps could not be read within {seconds} s")));
+                Looked::Done(said) => done.push((pid, said)),
             }
         }
-        Ok(())
+        done
+    }
+
+    /// Whether processes are still being looked at.
+    pub(crate) fn is_looking(&self) -> bool {
+        !self.looks.is_empty()
     }
 
     /// Has `probe` put probes into a process, on a thread of its own. What it has to say is told when it is done.
@@ -130,7 +181,9 @@ impl Attached {
         let work = std::thread::Builder::new().name("mote-bring".to_owned());
         let work = work.spawn(move || probe(Patience { until, over: &over }));
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
-        self.probed.push(pid);
+        if !self.probed.contains(&pid) {
+            self.probed.push(pid);
+        }
         let follows = Arc::default();
         self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true, follows });
         Ok(())
@@ -183,9 +236,15 @@ impl Attached {
         }
     }
 
+    /// Whether probes are being put into a process.
+    pub(crate) fn is_probing(&self, pid: i32) -> bool {
+        self.coming.iter().any(|coming| coming.is_probed && coming.pid == pid)
+    }
+
     /// Whether some are still being brought.
     pub(crate) fn is_busy(&self) -> bool {
-        self.coming.iter().any(|coming| !coming.work.is_finished())
+        let looks = self.looks.iter().map(|look| &look.coming);
+        self.coming.iter().chain(looks).any(|coming| !coming.work.is_finished())
     }
 
     /// What there is to say of those that have been asked by now: of some that it went well, of others what went wrong.
@@ -198,20 +257,20 @@ impl Attached {
         self.probed.extend(probed);
         let (done, running) = self.coming.drain(..).partition(is_done);
         self.coming = running;
-        let told = |coming: Coming| {
+        let outcome = |coming: Coming| {
             let (pid, always) = (coming.pid, coming.is_probed);
             let said = match coming.work.is_finished() {
                 true => coming.work.join().ok()?,
                 // It sleeps in the kernel, in the process's memory.
                 false => Err("its memory could not be read or written in time".to_owned()),
             };
-            let is_told = match &said {
+            let is_reported = match &said {
                 Ok(text) => !text.is_empty(),
                 Err(_) => always || !self.came.contains(&pid),
             };
-            is_told.then_some((pid, said))
+            is_reported.then_some((pid, said))
         };
-        started.into_iter().chain(Vec::into_iter(done).filter_map(told)).collect()
+        started.into_iter().chain(Vec::into_iter(done).filter_map(outcome)).collect()
     }
 }
 
@@ -267,4 +326,76 @@ fn bring(
 /// What is to be told of a process that is not there.
 pub(crate) fn hint(why: Errno) -> &'static str {
     if why.0 == libc::ESRCH { "; is it still running? `ps -e` lists processes" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A look at a process whose thread does this with the sender; it may take until then.
+    fn look(until: Instant, work: impl FnOnce(Sender<()>) -> Result<(), String> + Send + 'static) -> Look {
+        let (tell, hear) = channel();
+        let work = std::thread::spawn(move || work(tell).map(|()| String::new()));
+        Look {
+            until,
+            hear,
+            coming: Coming { pid: 7, until, work, is_probed: false, follows: Arc::default() },
+        }
+    }
+
+    /// What comes of it in the end.
+    fn wait(attached: &mut Attached) -> Result<(), String> {
+        loop {
+            if let Some((pid, said)) = attached.looked().pop() {
+                assert_eq!(pid, 7);
+                assert!(attached.looked().is_empty() && !attached.is_looking(), "it is said once");
+                return said.map_err(|why| why.to_string());
+            }
+            assert!(attached.is_looking());
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_process_that_does_not_answer_keeps_nobody() {
+        let (end, ended) = channel::<()>();
+        let far = Instant::now() + Duration::from_secs(3600);
+        let mut attached = Attached::default();
+        attached.looks.push(look(far, move |tell| {
+            let _ = ended.recv();
+            drop(tell);
+            Ok(())
+        }));
+        assert!(attached.looked().is_empty() && attached.is_looking(), "it is not known, and not waited for");
+        attached.looks.iter_mut().for_each(|look| look.until = Instant::now());
+        let said = wait(&mut attached).expect_err("it is too late");
+        assert!(said.contains("could not be read within 10 s"), "{said}");
+        assert!(attached.coming.is_empty());
+        drop(end);
+    }
+
+    #[test]
+    fn a_process_that_can_be_brought_is() {
+        let far = Instant::now() + Duration::from_secs(3600);
+        let mut attached = Attached::default();
+        attached.looks.push(look(far, |tell| tell.send(()).map_err(|why| why.to_string())));
+        assert_eq!(wait(&mut attached), Ok(()));
+        assert_eq!(attached.coming.len(), 1);
+    }
+
+    #[test]
+    fn a_thread_that_ends_without_a_word_has_said_all_there_is() {
+        let far = Instant::now() + Duration::from_secs(3600);
+        for (said, is_error) in [(Ok(()), false), (Err("it is gone".to_owned()), true)] {
+            let mut attached = Attached::default();
+            attached.looks.push(look(far, move |_| said));
+            let said = wait(&mut attached);
+            assert_eq!(said.is_err(), is_error, "{said:?}");
+            assert!(said.err().is_none_or(|why| why.contains("it is gone")));
+            assert!(
+                attached.coming.is_empty(),
+                "another recording has passed it on, or it cannot be reached"
+            );
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Where those wait who have said hello through a mailbox, each user's in a row of their own.
+//! Where processes wait that have said hello through a mailbox, each user's in a row of their own.
 //!
 //! All users' processes share the mailbox that a command has inherited. It is emptied as fast as it can be, and the
 //! rows take turns: a long row makes no process of another one wait.

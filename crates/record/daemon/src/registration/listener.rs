@@ -75,7 +75,7 @@ impl Listener {
         let socket = sockets.listen(sockets::SESSION, listen);
         let socket = socket.map_err(|why| Error::Loop { what: "listen on a socket", why })?;
         for socket in [&mailbox, &socket] {
-            socket::pass_credentials(socket.raw()).map_err(session("ask who comes"))?;
+            socket::pass_credentials(socket.raw()).map_err(session("ask for credentials"))?;
         }
         let (shut, rests_until) = (Cell::new(false), Cell::new(None));
         Ok(Listener {
@@ -172,8 +172,8 @@ impl Listener {
             self.rests_until.set(Some(Instant::now() + REST));
             return None;
         };
-        let who = socket::peer(socket.raw()).ok()?;
-        Some((socket, who))
+        let peer = socket::peer(socket.raw()).ok()?;
+        Some((socket, peer))
     }
 }
 

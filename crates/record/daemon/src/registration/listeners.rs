@@ -1,8 +1,8 @@
 //! Where processes say hello: a way in for the command and the recorder's own processes, and one more for each other
 //! user whose processes root records.
 //!
-//! Who inherits the mailbox of the first may be of any user by now (su(1), servers that give up their rights): who it
-//! is comes with each letter. Nobody but its user comes through one of the others.
+//! A process that inherits the mailbox of the first may be of any user by now (su(1), servers that give up their
+//! rights): its user comes with each letter. Only processes of its own user come through one of the others.
 
 use crate::error::Error;
 use crate::registration::listener::Listener;

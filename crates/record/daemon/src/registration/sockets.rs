@@ -154,7 +154,7 @@ pub(crate) fn call(path: &Path, wanted: impl Fn(u32) -> bool) -> io::Result<(Uni
     )?;
     let inside = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
     connect(called.as_raw_fd(), &UnixAddr::new(&inside)?)?;
-    if socket::peer(called.as_raw_fd()).is_ok_and(|who| who.uid == owner) {
+    if socket::peer(called.as_raw_fd()).is_ok_and(|peer| peer.uid == owner) {
         let stream = UnixStream::from(called);
         stream.set_nonblocking(false)?;
         return Ok((stream, owner));

@@ -3,7 +3,7 @@
 use super::value::nanos;
 use super::{Aggregate, Content, Histogram, Table, Value};
 use crate::maps::KeyType;
-use mote_words::{counted, fitted, wrapped};
+use mote_words::{bar, counted, fitted, wrapped};
 use std::fmt::Write;
 
 /// Most characters of a cell.
@@ -162,19 +162,6 @@ fn merged(buckets: &[(i128, i128, u64)]) -> Vec<(i128, i128, u64)> {
             .collect();
     }
     lines
-}
-
-/// A bar; something that is there has at least half a character.
-fn bar(count: u64, max: u64, room: usize) -> String {
-    if count == 0 || max == 0 || room == 0 {
-        return String::new();
-    }
-    let halves = (count as u128 * room as u128 * 2).div_ceil(max as u128) as usize;
-    let mut bar = "█".repeat(halves / 2);
-    if halves % 2 == 1 {
-        bar.push('▌');
-    }
-    bar
 }
 
 fn number(value: i128, ty: &KeyType) -> String {

@@ -233,23 +233,16 @@ impl<'a> Code<'a> {
         self.leave();
     }
 
-    pub(in crate::emit) fn branch(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
+    pub(in crate::emit) fn branch(&mut self, cond: Cond, left: Held, right: impl Into<Operand>, to: Label) {
         if self.is_reachable() {
             self.arrive(to);
-            self.b.branch(cond, left, right, to);
-        }
-    }
-
-    pub(in crate::emit) fn branch32(&mut self, cond: Cond, left: Reg, right: i32, to: Label) {
-        if self.is_reachable() {
-            self.arrive(to);
-            self.b.branch32(cond, left, right, to);
+            self.b.branch(cond, left.reg, right, to);
         }
     }
 
     // Registers.
 
-    /// Where the context is.
+    /// The register that has the address of the context.
     pub(in crate::emit) fn context(&self) -> Reg {
         if self.leaf { Reg::R1 } else { Reg::R6 }
     }
@@ -286,24 +279,15 @@ impl<'a> Code<'a> {
         Reg::ALL[..6].iter().filter(is_free).count()
     }
 
-    /// Registers that the builder's values may not be put into, a bit for each: what is held, and, as long as there
-    /// are others, what will be wanted again.
+    /// Registers that the builder's values may not be put into, a bit for each: what is held.
     pub(in crate::emit) fn withheld(&self) -> u16 {
-        /// How many registers the builder has at least, if so many are not held.
-        const LEFT: usize = 3;
-        let bits = |regs: &dyn Fn(Reg) -> bool| {
-            Reg::ALL.into_iter().filter(|reg| regs(*reg)).fold(0, |bits, reg| bits | 1u16 << reg.index())
-        };
-        let saved = bits(&|reg| reg >= Reg::R6 && self.leaf);
-        let held = saved | bits(&|reg| self.held[reg.index()] > 0);
-        let wanted = held
-            | bits(&|reg| {
-                let value = self.known.and_then(|known| known.at(reg));
-                value.is_some_and(|value| self.uses_to_come(value) > 0)
-            });
-        let left =
-            Reg::ALL[..6].iter().filter(|reg| wanted >> reg.index() & 1 == 0 && !self.b.is_held(**reg));
-        if left.count() >= LEFT { wanted } else { held | wanted & !0x3f }
+        registers(|reg| self.held[reg.index()] > 0 || reg >= Reg::R6 && self.leaf)
+    }
+
+    /// Those that are better left as they are: what will be wanted again is in them.
+    pub(in crate::emit) fn wanted(&self) -> u16 {
+        let value = |reg| self.known.and_then(|known| known.at(reg));
+        registers(|reg| value(reg).is_some_and(|value| self.uses_to_come(value) > 0))
     }
 
     /// A register that calls do not change, if there is one.
@@ -455,13 +439,6 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// `dst =` address on the stack.
-    pub(in crate::emit) fn stack_address(&mut self, dst: Reg, at: i16) {
-        self.changed(dst);
-        self.b.mov(dst, Reg::R10);
-        self.b.add(dst, i32::from(at));
-    }
-
     // Words.
 
     /// A word of the context, in some register.
@@ -518,7 +495,7 @@ impl<'a> Code<'a> {
     pub(in crate::emit) fn decide(
         &mut self,
         cond: Cond,
-        left: Reg,
+        left: Held,
         right: impl Into<Operand>,
         (holds, not, next): Ways,
     ) {
@@ -531,6 +508,11 @@ impl<'a> Code<'a> {
             }
         }
     }
+}
+
+/// The registers of which this is true, a bit for each.
+fn registers(is_one: impl Fn(Reg) -> bool) -> u16 {
+    Reg::ALL.into_iter().filter(|reg| is_one(*reg)).fold(0, |bits, reg| bits | 1 << reg.index())
 }
 
 /// What holds when a condition does not.

@@ -77,10 +77,10 @@ impl Code<'_> {
         let natural = a.min >= 0 && b.min >= 0;
         let both_signed = a.is_signed() && b.is_signed();
         if natural || both_signed {
-            self.decide(branch_of(order, !natural), left.reg, right.reg, ways);
+            self.decide(branch_of(order, !natural), left, right, ways);
         } else {
             // One is above all signed numbers, or the other is negative: then that one is less.
-            let (negative, less) = if a.min < 0 { (left.reg, true) } else { (right.reg, false) };
+            let (negative, less) = if a.min < 0 { (left, true) } else { (right, false) };
             let outcome = match order {
                 Order::Eq => false,
                 Order::Ne => true,
@@ -89,7 +89,7 @@ impl Code<'_> {
             };
             let decided = if outcome { ways.0 } else { ways.1 };
             self.branch(op::Cond::SLt, negative, 0, decided);
-            self.decide(branch_of(order, false), left.reg, right.reg, ways);
+            self.decide(branch_of(order, false), left, right, ways);
         }
         self.release(left);
         self.release(right);

@@ -4,18 +4,13 @@ use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
 use crate::emit::condition::branch_of;
 use crate::typed::float::{key, key_of_single};
 use crate::typed::{Float, FloatSet, Order};
-use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::{AluOp, Cond};
 
 impl Code<'_> {
     /// The bits of a float; of a single with zeros above, or with its sign.
     fn float_bits(&mut self, float: &Float, sign: bool) -> Result<Held, Stop> {
         match float {
-            Float::Constant(value) => {
-                let held = self.alloc()?;
-                self.b.constant(held.reg, value.to_bits());
-                Ok(held)
-            }
+            Float::Constant(value) => self.constant(value.to_bits()),
             Float::Word(word) => self.word(*word),
             Float::Element(element) => self.element(element, sign && element.bytes == 4),
             Float::Last(kept) => self.kept(*kept),
@@ -58,37 +53,22 @@ impl Code<'_> {
         } else {
             let held = self.float_bits(float, true)?;
             let held = self.own(held)?;
-            self.make_key(held.reg, single)?;
+            self.make_key(held, single)?;
             (held, set.low as u64, set.high as u64)
         };
-        self.subtract(held.reg, first)?;
-        self.against(Cond::Le, held.reg, last.wrapping_sub(first), ways)?;
+        self.subtract(held, first)?;
+        self.against(Cond::Le, held, last.wrapping_sub(first), ways)?;
         self.release(held);
         Ok(())
     }
 
     /// Bits become their key; those of a single have been extended by their sign.
-    fn make_key(&mut self, reg: Reg, single: bool) -> Result<(), Stop> {
-        let mask = self.alloc()?;
-        self.b.mov(mask.reg, reg);
-        self.b.arsh(mask.reg, 63);
-        self.b.rsh(mask.reg, if single { 33 } else { 1 });
-        self.b.xor(reg, mask.reg);
+    fn make_key(&mut self, bits: Held, single: bool) -> Result<(), Stop> {
+        let mask = self.copied(bits)?;
+        self.apply(AluOp::Arsh, mask, 63);
+        self.apply(AluOp::Rsh, mask, if single { 33 } else { 1 });
+        self.apply(AluOp::Xor, bits, mask);
         self.release(mask);
-        Ok(())
-    }
-
-    fn subtract(&mut self, reg: Reg, value: u64) -> Result<(), Stop> {
-        match i32::try_from((value as i64).wrapping_neg()) {
-            Ok(0) => {}
-            Ok(less) => self.b.add(reg, less),
-            Err(_) => {
-                let constant = self.alloc()?;
-                self.b.constant(constant.reg, value.wrapping_neg());
-                self.b.add(reg, constant.reg);
-                self.release(constant);
-            }
-        }
         Ok(())
     }
 
@@ -105,15 +85,14 @@ impl Code<'_> {
         let slot = self.reserve(8)?;
         // Both have to be there before either decides.
         let left = self.float_bits(a, true)?;
-        self.b.store(Size::DW, Reg::R10, slot, left.reg);
+        self.put_on_stack(slot, left);
         self.release(left);
         let right = self.float_bits(b, true)?;
         let right = self.own(right)?;
-        self.ordered_key(right.reg, b.is_single(), unordered)?;
-        let left = self.alloc()?;
-        self.b.load(Size::DW, left.reg, Reg::R10, slot);
-        self.ordered_key(left.reg, a.is_single(), unordered)?;
-        self.decide(branch_of(order, true), left.reg, right.reg, ways);
+        self.ordered_key(right, b.is_single(), unordered)?;
+        let left = self.taken_from_stack(slot)?;
+        self.ordered_key(left, a.is_single(), unordered)?;
+        self.decide(branch_of(order, true), left, right, ways);
         self.release(left);
         self.release(right);
         self.give_back(mark);
@@ -121,28 +100,21 @@ impl Code<'_> {
     }
 
     /// Bits become their key, those of -0 that of 0; goes elsewhere with what is no number.
-    fn ordered_key(&mut self, reg: Reg, single: bool, unordered: Label) -> Result<(), Stop> {
-        let other = self.alloc()?;
-        self.b.mov(other.reg, reg);
-        self.b.lsh(other.reg, if single { 33 } else { 1 });
+    fn ordered_key(&mut self, bits: Held, single: bool, unordered: Label) -> Result<(), Stop> {
+        let other = self.copied(bits)?;
+        self.apply(AluOp::Lsh, other, if single { 33 } else { 1 });
         let not_zero = self.label();
-        self.branch(Cond::Ne, other.reg, 0, not_zero);
-        self.b.mov(reg, 0);
+        self.branch(Cond::Ne, other, 0, not_zero);
+        self.apply(AluOp::Mov, bits, 0);
         self.bind(not_zero);
         self.release(other);
-        self.make_key(reg, single)?;
+        self.make_key(bits, single)?;
         let infinity =
             if single { key_of_single(f32::INFINITY.to_bits()) } else { key(f64::INFINITY.to_bits()) };
-        let offset = self.alloc()?;
-        self.b.mov(offset.reg, reg);
-        self.subtract(offset.reg, (-infinity - 1) as u64)?;
+        let offset = self.copied(bits)?;
+        self.subtract(offset, (-infinity - 1) as u64)?;
         let on = self.label();
-        self.against(
-            Cond::Gt,
-            offset.reg,
-            (2 * i128::from(infinity) + 1) as u64,
-            (unordered, on, Next::False),
-        )?;
+        self.against(Cond::Gt, offset, (2 * i128::from(infinity) + 1) as u64, (unordered, on, Next::False))?;
         self.bind(on);
         self.release(offset);
         Ok(())

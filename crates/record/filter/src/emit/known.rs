@@ -33,7 +33,7 @@ pub(in crate::emit) enum Slot {
 }
 
 impl Known {
-    /// Nothing.
+    /// No register has a value that is known.
     pub(in crate::emit) const fn nothing() -> Known {
         Known { registers: [None; Reg::COUNT], slots: 0 }
     }

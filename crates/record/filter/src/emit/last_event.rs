@@ -4,7 +4,6 @@ use crate::emit::code::{Code, Held, Stop, ThreadKey, ThreadPlaces, Ways};
 use crate::maps::EVENTS;
 use crate::target::ContextWord;
 use crate::typed::Kept;
-use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::Size;
 use mote_builder::{Build, Expr, Local, Memory, Value, field, map, map_value};
@@ -144,8 +143,7 @@ impl Code<'_> {
     }
 
     pub(in crate::emit) fn string_kept(&mut self, word: u16, kept: u16, ways: Ways) -> Result<(), Stop> {
-        self.string_hash(word)?;
-        let hash = self.left_in(Reg::R0);
+        let hash = self.string_hash(word)?;
         let last = self.last_event();
         self.choose(hash.eq(Code::kept_at(last, kept.into())), ways);
         Ok(())
@@ -163,10 +161,7 @@ impl Code<'_> {
                 Kept::Word(word) => self.event_word(*word).into(),
                 // It was read at the beginning.
                 Kept::Published(offset) => self.published_now(*offset).unwrap_or(self.thread.now).into(),
-                Kept::StringHash(word) => {
-                    self.string_hash(*word)?;
-                    self.left_in(Reg::R0).into()
-                }
+                Kept::StringHash(word) => self.string_hash(*word)?.into(),
             };
             self.put(place(at), now);
         }

@@ -50,7 +50,7 @@ impl Needs {
             needs.cond(&rule.condition);
             rule.actions.iter().for_each(|action| needs.action(action));
         }
-        plan.speculated_by.iter().for_each(|aside| needs.speculation_key(&aside.key));
+        plan.speculated_by.iter().for_each(|speculation| needs.speculation_key(&speculation.key));
         needs.slots_of_contexts();
         let rules: Vec<&str> = plan.rules.iter().map(|rule| rule.source.as_str()).collect();
         // On the kernel's side all events of the same rules have the same map, so that their programs are the same.

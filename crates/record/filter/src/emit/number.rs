@@ -1,4 +1,8 @@
 //! Numbers: their 64 bits in a register.
+//!
+//! Arithmetic is written by registers. What it reads is held: a register may hold the same word for both sides of an
+//! operator, and for others later, while one of the builder's values has its register to itself; and where there is no
+//! register left, [`Stop::NoRegister`] says what to do about the expression.
 
 use crate::emit::code::{Code, Held, Next, Stop};
 use crate::emit::known::{Cached, Slot};
@@ -8,8 +12,8 @@ use crate::typed::number::divides_signed;
 use crate::typed::{Cond, Context, Element, Num, NumKind};
 use mote_bpf::Reg;
 use mote_bpf::helper;
-use mote_bpf::op::{self, AluOp, Operand, Size, Width};
-use mote_builder::Build;
+use mote_bpf::op::{self, AluOp, Size};
+use mote_builder::{Build, Expr, Local};
 use mote_layout::tracer;
 
 /// What [`tracer::SPECULATED`] returns for a thread that does not speculate: all ones.
@@ -19,11 +23,7 @@ impl Code<'_> {
     /// A number in some register.
     pub(in crate::emit) fn number(&mut self, num: &Num) -> Result<Held, Stop> {
         match &num.kind {
-            NumKind::Constant(value) => {
-                let held = self.alloc()?;
-                self.b.constant(held.reg, *value as u64);
-                Ok(held)
-            }
+            NumKind::Constant(value) => self.constant(*value as u64),
             NumKind::Word(word) => self.word(*word),
             NumKind::Element(element) => self.element(element, element.signed),
             NumKind::Length(word, bytes) => self.length(*word, *bytes),
@@ -35,7 +35,8 @@ impl Code<'_> {
             }
             NumKind::NotZero(word) => {
                 let held = self.word(*word)?;
-                self.branch(op::Cond::Eq, held.reg, 0, self.fail);
+                let value = self.read(held);
+                self.jump_if(value.eq(0), self.fail);
                 Ok(held)
             }
             NumKind::Elapsed(key) => self.elapsed_by(key),
@@ -45,12 +46,12 @@ impl Code<'_> {
             NumKind::SharedWord(word) => self.shared_number(word),
             NumKind::Neg(inner) => {
                 let held = self.own_number(inner)?;
-                self.b.neg(Width::W64, held.reg);
+                self.negate(held);
                 Ok(held)
             }
             NumKind::BitNot(inner) => {
                 let held = self.own_number(inner)?;
-                self.b.xor(held.reg, -1);
+                self.apply(AluOp::Xor, held, -1);
                 Ok(held)
             }
             NumKind::Binary(op, a, b) => self.binary(*op, a, b),
@@ -68,12 +69,11 @@ impl Code<'_> {
         let (holds, not, end) = (self.label(), self.label(), self.label());
         self.condition(cond, holds, not, Next::True)?;
         self.bind(holds);
-        let held = self.alloc()?;
-        self.b.mov(held.reg, 1);
+        let held = self.constant(1)?;
         self.jump(end);
         self.bind(not);
         self.changed(held.reg);
-        self.b.mov(held.reg, 0);
+        self.apply(AluOp::Mov, held, 0);
         self.bind(end);
         Ok(held)
     }
@@ -90,14 +90,12 @@ impl Code<'_> {
         let disturbs = calls(second) || weight(second) + 2 > self.free_registers();
         let (one, two) = if disturbs {
             let mark = self.stack_mark();
-            let slot = self.reserve(8)?;
-            self.b.store(Size::DW, Reg::R10, slot, one.reg);
-            self.release(one);
+            let slot = self.room::<u64>()?;
+            self.with(one, |code, one| code.put(slot, one));
             let two = self.number(second)?;
-            let back = self.alloc()?;
-            self.b.load(Size::DW, back.reg, Reg::R10, slot);
+            let back = self.get(slot);
             self.give_back(mark);
-            (back, two)
+            (self.held(back), two)
         } else {
             (one, self.number(second)?)
         };
@@ -124,35 +122,35 @@ impl Code<'_> {
             && let Ok(value) = i32::try_from(value as u64 as i64)
         {
             let left = self.own_number(a)?;
-            self.b.alu(Width::W64, alu, left.reg, Operand::Imm(value));
+            self.apply(alu, left, value);
             return Ok(left);
         }
         let (left, right) = self.both(a, b)?;
         let left = self.own(left)?;
         match op {
             BinaryOp::Div | BinaryOp::Mod if b.min <= 0 && b.max >= 0 => {
-                self.branch(op::Cond::Eq, right.reg, 0, self.fail);
+                self.branch(op::Cond::Eq, right, 0, self.fail);
             }
             BinaryOp::Shl | BinaryOp::Shr if b.min < 0 || b.max > 63 => {
-                self.branch(op::Cond::Gt, right.reg, 63, self.fail);
+                self.branch(op::Cond::Gt, right, 63, self.fail);
             }
             _ => {}
         }
-        self.b.alu(Width::W64, alu, left.reg, right.reg);
+        self.apply(alu, left, right);
         self.release(right);
         Ok(left)
     }
 
     fn length(&mut self, word: u16, bytes: u32) -> Result<Held, Stop> {
         if self.is_kernel() {
-            return self.string_length(word);
+            return Ok(self.string_length(word));
         }
         let start = self.word(word)?;
         let end = self.word(word + 1)?;
         let length = self.own(end)?;
-        self.b.sub(length.reg, start.reg);
+        self.apply(AluOp::Sub, length, start);
         if bytes > 1 {
-            self.b.rsh(length.reg, bytes.trailing_zeros() as i32);
+            self.apply(AluOp::Rsh, length, bytes.trailing_zeros() as i32);
         }
         self.release(start);
         Ok(length)
@@ -178,9 +176,9 @@ impl Code<'_> {
         };
         let held = self.own(pointer)?;
         if signed {
-            self.b.load_signed(size, held.reg, held.reg, offset);
+            self.load_signed_into(held, size, held, offset);
         } else {
-            self.b.load(size, held.reg, held.reg, offset);
+            self.load_into(held, size, held, offset);
         }
         Ok(held)
     }
@@ -188,29 +186,23 @@ impl Code<'_> {
     /// Pointer and offset of an element whose index is known.
     fn element_at(&mut self, element: &Element, index: u64) -> Result<(Held, i16), Stop> {
         let offset = index * u64::from(element.bytes);
-        let behind = (offset + u64::from(element.bytes)) as i32;
+        let behind = offset + u64::from(element.bytes);
         if element.count.is_none() && self.is_kernel() {
-            let length = self.string_length(element.word)?;
-            self.branch(op::Cond::Lt, length.reg, behind, self.fail);
-            self.release(length);
+            let length = self.length_of(element.word);
+            self.jump_if(length.lt(behind), self.fail);
+            drop(length);
             return Ok((self.word(element.word)?, offset as i16));
         }
         let start = self.word(element.word)?;
         if element.count.is_none() {
-            let end = self.word(element.word + 1)?;
-            let reach = self.alloc()?;
-            self.b.mov(reach.reg, start.reg);
-            self.b.add(reach.reg, behind);
-            self.branch(op::Cond::Gt, reach.reg, end.reg, self.fail);
-            self.release(reach);
-            self.release(end);
+            self.check_end(element, start, behind)?;
         }
         if let Ok(offset) = i16::try_from(offset) {
             return Ok((start, offset));
         }
-        let start = self.own(start)?;
-        self.b.add(start.reg, offset as i32);
-        Ok((start, 0))
+        let start = self.value(start)?;
+        self.set(&start, &start + offset);
+        Ok((self.held(start), 0))
     }
 
     /// Pointer to an element whose index is worked out.
@@ -219,56 +211,57 @@ impl Code<'_> {
         if last < 0 {
             self.jump(self.fail);
         }
-        self.branch(op::Cond::Gt, index.reg, last.max(0) as i32, self.fail);
+        let index = self.value(index)?;
+        self.jump_if(index.gt(last.max(0) as u32), self.fail);
         if element.count.is_none() && self.is_kernel() {
-            let length = self.string_length(element.word)?;
-            self.branch(op::Cond::Le, length.reg, index.reg, self.fail);
-            self.release(length);
+            let length = self.length_of(element.word);
+            self.jump_if(length.le(&index), self.fail);
+            drop(length);
             let start = self.word(element.word)?;
-            let pointer = self.own(start)?;
-            self.b.add(pointer.reg, index.reg);
-            self.release(index);
-            return Ok(pointer);
+            let pointer = self.value(start)?;
+            self.set(&pointer, &pointer + index);
+            return Ok(self.held(pointer));
         }
-        if element.bytes > 1 {
-            self.b.lsh(index.reg, element.bytes.trailing_zeros() as i32);
-        }
+        self.set(&index, &index << element.bytes.trailing_zeros());
         let start = self.word(element.word)?;
-        let pointer = self.own(start)?;
-        self.b.add(pointer.reg, index.reg);
-        self.release(index);
+        let pointer = self.value(start)?;
+        self.set(&pointer, &pointer + index);
+        let pointer = self.held(pointer);
         if element.count.is_none() {
-            let end = self.word(element.word + 1)?;
-            let reach = self.alloc()?;
-            self.b.mov(reach.reg, pointer.reg);
-            self.b.add(reach.reg, element.bytes as i32);
-            self.branch(op::Cond::Gt, reach.reg, end.reg, self.fail);
-            self.release(reach);
-            self.release(end);
+            self.check_end(element, pointer, element.bytes.into())?;
         }
         Ok(pointer)
+    }
+
+    /// Fails when so many bytes from the pointer on do not end before the sequence does.
+    fn check_end(&mut self, element: &Element, pointer: Held, bytes: u64) -> Result<(), Stop> {
+        let end = self.word(element.word + 1)?;
+        let pointer = self.read(pointer);
+        self.with(end, |code, end| code.jump_if((&pointer + bytes).gt(end), code.fail));
+        Ok(())
     }
 
     fn thread_context(&mut self, context: Context) -> Result<Held, Stop> {
         match context {
             Context::Tid => {
                 let both = self.helper_value(Cached::PidTgid, Slot::PidTgid, helper::GET_CURRENT_PID_TGID)?;
-                let held = self.own(both)?;
-                self.b.mov32(held.reg, held.reg);
-                Ok(held)
+                let both = self.value(both)?;
+                let tid = self.get(Expr::from(both).low());
+                Ok(self.held(tid))
             }
             Context::Pid => {
                 let both = self.helper_value(Cached::PidTgid, Slot::PidTgid, helper::GET_CURRENT_PID_TGID)?;
-                let held = self.own(both)?;
-                self.b.rsh(held.reg, 32);
-                Ok(held)
+                let both = self.value(both)?;
+                let pid = self.get(both >> 32);
+                Ok(self.held(pid))
             }
             Context::Cpu => {
                 self.helper_value(Cached::Context(context), Slot::Cpu, helper::GET_SMP_PROCESSOR_ID)
             }
             Context::Elapsed => {
                 let held = self.helper_value(Cached::Context(context), Slot::Elapsed, tracer::SPECULATED)?;
-                self.branch(op::Cond::Eq, held.reg, NOT_SPECULATING, self.fail);
+                let elapsed = self.read(held);
+                self.jump_if(elapsed.eq(NOT_SPECULATING), self.fail);
                 Ok(held)
             }
             Context::Delta => self.delta(),
@@ -286,8 +279,7 @@ impl Code<'_> {
             return Ok(held);
         }
         if self.slot_is_filled(slot) {
-            let held = self.alloc()?;
-            self.b.load(Size::DW, held.reg, Reg::R10, self.slot(slot));
+            let held = self.taken_from_stack(self.slot(slot))?;
             self.release(held);
             self.remember(held.reg, Some(value));
             return Ok(self.share(held.reg, value));
@@ -299,7 +291,8 @@ impl Code<'_> {
                 self.remember(saved, Some(value));
                 return Ok(self.share(saved, value));
             }
-            self.b.store(Size::DW, Reg::R10, self.slot(slot), Reg::R0);
+            let result = self.left_in(Reg::R0);
+            self.put(Local::<u64>::at(self.slot(slot)), result);
             self.slot_filled(slot);
         }
         self.remember(Reg::R0, Some(value));

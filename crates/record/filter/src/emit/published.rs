@@ -5,7 +5,7 @@ use crate::emit::code::{Code, Held, StatePlaces, Stop};
 use crate::maps::Entry;
 use crate::typed::{Kept, SharedWord};
 use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::{AluOp, Cond, Size};
 use mote_builder::{Build, Local, Memory, map_value};
 use mote_layout::cooperation::{SHARED_WORDS_AT, STATE_AT, WORDS_AT};
 
@@ -56,7 +56,7 @@ impl Code<'_> {
         }
         let pointer = self.state_pointer()?;
         let held = self.own_or_other(pointer)?;
-        self.b.load(Size::DW, held.reg, pointer.reg, offset as i16);
+        self.load_into(held, Size::DW, pointer, offset as i16);
         Ok(held)
     }
 
@@ -88,8 +88,8 @@ impl Code<'_> {
             None => {
                 let index = self.number(&word.index)?;
                 let index = self.own(index)?;
-                self.branch(Cond::Gt, index.reg, place.count as i32 - 1, self.fail);
-                self.b.lsh(index.reg, 3);
+                self.branch(Cond::Gt, index, place.count as i32 - 1, self.fail);
+                self.apply(AluOp::Lsh, index, 3);
                 Some(index)
             }
         };
@@ -103,13 +103,13 @@ impl Code<'_> {
             None => self.own_or_other(pointer)?,
             Some(index) => {
                 // A number to which a pointer is added is a pointer.
-                self.b.add(index.reg, pointer.reg);
+                self.apply(AluOp::Add, index, pointer);
                 self.release(pointer);
-                self.b.load(Size::DW, index.reg, index.reg, offset);
+                self.load_into(index, Size::DW, index, offset);
                 return Ok(index);
             }
         };
-        self.b.load(Size::DW, held.reg, pointer.reg, offset);
+        self.load_into(held, Size::DW, pointer, offset);
         Ok(held)
     }
 

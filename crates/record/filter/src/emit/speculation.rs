@@ -3,7 +3,6 @@
 use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::emit::code::{Code, Held, Stop};
 use crate::typed::{Link, Speculated, SpeculationKey, SpeculationValue};
-use mote_bpf::Reg;
 use mote_builder::{Build, Expr, Value};
 use mote_layout::context;
 use mote_layout::tracer::{self, KINDS_MAX, SPECULATION_JOIN, SPECULATION_LEAVE, SPECULATION_LOOK};
@@ -33,8 +32,7 @@ impl Code<'_> {
                 self.with(held, |code, value| then(code, kind, value))
             }
             SpeculationValue::String(word) => {
-                self.string_hash(*word)?;
-                let hash = self.left_in(Reg::R0);
+                let hash = self.string_hash(*word)?;
                 then(self, kind, &hash)
             }
         }

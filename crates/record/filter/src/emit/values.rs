@@ -2,10 +2,12 @@
 //!
 //! What comes from expressions is in registers that `Code` chooses: it knows what will be wanted again. What is done
 //! with it is written by values: the builder chooses among the registers that `Code` has not given away
-//! ([`Code::withheld`]), and `Code` forgets what was in those that the builder took ([`Code::forget_changed`]).
+//! ([`Code::withheld`]), last of all those that hold what will be wanted again ([`Code::wanted`]), and `Code` forgets
+//! what was in those that the builder took ([`Code::forget_changed`]).
 
 use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
 use crate::target::ContextWord;
+use crate::typed::Order;
 use mote_bpf::Reg;
 use mote_bpf::op::Size;
 use mote_builder::{Arguments, Build, Builder, Expr, Local, Memory, Test, Value};
@@ -13,8 +15,9 @@ use mote_builder::{Arguments, Build, Builder, Expr, Local, Memory, Test, Value};
 impl Build for Code<'_> {
     fn builder(&mut self) -> &mut Builder {
         self.forget_changed();
-        let withheld = self.withheld();
+        let (withheld, wanted) = (self.withheld(), self.wanted());
         self.b.withhold(withheld);
+        self.b.avoid(wanted);
         &mut self.b
     }
 
@@ -78,6 +81,12 @@ impl Code<'_> {
         done
     }
 
+    /// A held value as one of the builder's, to be read while it stays held. No other one is in its register: two held
+    /// values may be in the same.
+    pub(in crate::emit) fn read(&mut self, held: Held) -> Value {
+        self.b.pin(held.reg)
+    }
+
     /// A held value as one of the builder's, to be changed or given up.
     pub(in crate::emit) fn value(&mut self, held: Held) -> Result<Value, Stop> {
         let own = self.own(held)?;
@@ -117,7 +126,7 @@ impl Code<'_> {
         self.context_word(slot)
     }
 
-    /// A word of the event.
+    /// The place in the context where a word of the event lies.
     pub(in crate::emit) fn event_word(&mut self, word: u16) -> Memory {
         if self.is_kernel() { self.given(ContextWord::Field(word)) } else { self.context_word(word.into()) }
     }
@@ -134,5 +143,39 @@ impl Code<'_> {
             self.set(&kept, verdict);
             self.verdict = Some(kept);
         }
+    }
+}
+
+/// Words in memory, to be compared with constants.
+#[derive(Clone, Copy)]
+pub(in crate::emit) enum Words<'v> {
+    /// At offsets from this address.
+    At(&'v Value),
+    /// At offsets from the frame's end.
+    Frame,
+}
+
+impl Words<'_> {
+    pub(in crate::emit) fn word(self, offset: i32, size: Size) -> Memory {
+        match self {
+            Words::At(address) => Memory::new(address, offset, size),
+            Words::Frame => Memory::new(Local::<u64>::at(0).address(), offset, size),
+        }
+    }
+}
+
+/// How two numbers are ordered, as a test.
+pub(in crate::emit) fn ordered(order: Order, is_signed: bool, left: &Value, right: impl Into<Expr>) -> Test {
+    match (order, is_signed) {
+        (Order::Eq, _) => left.eq(right),
+        (Order::Ne, _) => left.ne(right),
+        (Order::Lt, false) => left.lt(right),
+        (Order::Le, false) => left.le(right),
+        (Order::Gt, false) => left.gt(right),
+        (Order::Ge, false) => left.ge(right),
+        (Order::Lt, true) => left.slt(right),
+        (Order::Le, true) => left.sle(right),
+        (Order::Gt, true) => left.sgt(right),
+        (Order::Ge, true) => left.sge(right),
     }
 }

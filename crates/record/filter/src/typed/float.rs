@@ -49,7 +49,7 @@ impl FloatSet {
         }
     }
 
-    /// Those that are not in it.
+    /// All numbers that are not in the set.
     pub(crate) fn opposite(self) -> FloatSet {
         FloatSet { others: !self.others, ..self }
     }

@@ -53,12 +53,12 @@ impl Set {
         Set(out)
     }
 
-    /// In one or the other.
+    /// The numbers that are in one set or the other.
     pub(crate) fn union(&self, other: &Set) -> Set {
         Set::new(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// In both.
+    /// The numbers that are in both sets.
     pub(crate) fn intersection(&self, other: &Set) -> Set {
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut out = Vec::new();
@@ -89,7 +89,7 @@ impl Set {
         self.0.is_empty()
     }
 
-    /// The ranges.
+    /// The parts of the set, in order; both ends are included.
     pub(crate) fn ranges(&self) -> &[(i128, i128)] {
         &self.0
     }

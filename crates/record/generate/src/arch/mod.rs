@@ -5,6 +5,9 @@
 //! | `CALL_ARGUMENTS`, `CALL_NUMBER` | offsets in `struct pt_regs` of the arguments and the number of a system call |
 //! | `RETURNED` | offset of what a function returned |
 //! | `ABI_WORD`, `OTHER_ABI` | the member of `task_struct` of which bits say that its system call is of another ABI, and the bits |
+//! | `STACK_REGISTERS` | offsets in `struct pt_regs` of frame pointer, stack pointer, instruction pointer |
+//! | `USER_CODE` | offset of 16 bits in `struct pt_regs`, and what they are in a program of this processor's usual kind |
+//! | `THREAD_POINTER` | the member of `task_struct` with the thread pointer, above which thread libraries have no stack |
 //! | `PREEMPT_COUNT` | the variable of each CPU that says whether an interrupt is served, where it is one |
 //!
 //! A second processor is a second folder, and its line in the list below.

@@ -34,7 +34,7 @@ pub(super) fn descriptors(process: &Path, pid: u32, take: &mut dyn FnMut(Record)
     }
 }
 
-/// The mappings.
+/// Gives a record for each line of `/proc/PID/maps`.
 pub(super) fn mappings(process: &Path, pid: u32, take: &mut dyn FnMut(Record)) {
     let maps = fs::read(process.join("maps")).unwrap_or_default();
     for line in maps.split(|byte| *byte == b'\n') {

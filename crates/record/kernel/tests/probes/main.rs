@@ -140,8 +140,8 @@ fn a_semaphore_is_up_while_its_probe_is_recorded() {
 #[test]
 fn stacks_have_the_names_of_the_functions() {
     let Some((_dir, path)) = program(&["-g", "-O0", "-fno-omit-frame-pointer"]) else { return };
-    let Some(Probed { events, records, maps, pid }) = record(&path, &["usdt app:tick"], Stacks::BOTH, 20)
-    else {
+    let stacks = Stacks { copy: 0, ..Stacks::BOTH };
+    let Some(Probed { events, records, maps, pid }) = record(&path, &["usdt app:tick"], stacks, 20) else {
         return;
     };
     let names: Vec<&str> = events[0].fields.iter().take(2).map(|field| field.name.as_str()).collect();

@@ -6,7 +6,9 @@ mod support;
 mod torture;
 
 use mote_catalog::event::{Event, Field, Hook, Origin, Type};
+use mote_catalog::stack::Stacks;
 use mote_kernel::session::{Kernel, Targets};
+use mote_layout::stack::Copy;
 use std::time::Duration;
 use support::*;
 
@@ -404,7 +406,7 @@ fn stacks_are_in_front_of_the_fields() {
         return;
     }
     let mut event = entry(PPID, vec![number("a", 64, Origin::Argument(0))]);
-    mote_catalog::stack::add(&mut event, mote_catalog::stack::Stacks::BOTH);
+    mote_catalog::stack::add(&mut event, Stacks { copy: 0, ..Stacks::BOTH });
     let kernel =
         start(request(vec![chosen(1, event), chosen(2, entry(libc::SYS_getuid, vec![]))], Targets::Launch));
     own(&kernel);
@@ -419,6 +421,45 @@ fn stacks_are_in_front_of_the_fields() {
         assert!(stack(&record.fields) > 2 + 8 && stack(user) > 2, "{record:?}");
         assert_eq!(record.fields[9], 0xff, "an address of the kernel");
         assert!(user[9] == 0, "an address of the process");
+    }
+}
+
+/// What is looked for in a copy of a stack.
+const MARK: u64 = 0x1234_5678;
+
+#[test]
+fn stacks_are_copied_as_far_as_they_go() {
+    if !can() {
+        return;
+    }
+    for bytes in [512, 8 << 10, 16 << 10] {
+        let mut event = entry(PPID, vec![number("a", 64, Origin::Argument(0))]);
+        mote_catalog::stack::add(&mut event, Stacks { kernel: false, user: true, copy: bytes });
+        let kernel = start(request(vec![chosen(1, event)], Targets::Launch));
+        // In a thread of its own, whose stack is not deep.
+        let thread = || {
+            own(&kernel);
+            let room = std::hint::black_box([MARK; 100]);
+            kernel.enable();
+            getppid(1);
+            kernel.disable();
+            std::hint::black_box(room.as_ptr()) as u64
+        };
+        let at = std::thread::scope(|scope| scope.spawn(thread).join().expect("it ends"));
+        let len = |fields: &[u8]| 2 + 8 * usize::from(u16::from_le_bytes([fields[0], fields[1]]));
+        let records = read(&kernel, |_, fields| len(fields) + 8);
+        let elements = &records[0].fields[2..len(&records[0].fields)];
+        let copy = Copy::read(elements).expect("a copy");
+        assert_eq!(copy.process, std::process::id());
+        let [_, stack, _] = copy.registers;
+        // The room lies in the stack, and the copy begins below it.
+        assert!(stack <= at && at - stack < 4096, "{stack:x}, {at:x}");
+        let most = bytes as usize;
+        assert!(copy.stack.len() == 512 || most > 512 && copy.stack.len() < 12 << 10, "{}", copy.stack.len());
+        let copied = copy.stack.get((at - stack) as usize..).unwrap_or_default();
+        let words: Vec<&[u8]> = copied.chunks_exact(8).take(100).collect();
+        assert!(words.iter().all(|word| **word == MARK.to_le_bytes()), "{words:?}");
+        assert!(most == 512 || words.len() == 100);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the programs have in common: finding the thread, its area, its slot; small pieces of code.
 
 use crate::offsets::Offsets;
-use crate::places::{Control, NO_SLOT, RECORD_BITS, Record};
+use crate::places::{Control, NO_SLOT, RECORD_BITS, Record, USER_COPY};
 use mote_bpf::helper::{
     GET_CURRENT_PID_TGID, GET_CURRENT_TASK_BTF, MAP_LOOKUP, PROBE_READ_KERNEL, THIS_CPU_PTR,
 };
@@ -13,6 +13,7 @@ use mote_builder::{
 };
 use mote_generate::arch;
 use mote_generate::namespace::{Pid, Task, recorder_id};
+use mote_generate::stack_copy::copy_function;
 use mote_generate::state::Layout;
 use mote_generate::threads::{self, Entry};
 use mote_layout::cooperation::{self as area, Header, SLOTS, Slot};
@@ -45,6 +46,7 @@ pub(crate) struct Code<'a> {
     key: Local<u32>,
     slot: Option<Label>,
     recorder_id: Option<Label>,
+    stack: Option<Label>,
 }
 
 impl Build for Code<'_> {
@@ -64,7 +66,7 @@ impl<'a> Code<'a> {
     pub(crate) fn new(offsets: &'a Offsets, layout: Layout) -> Code<'a> {
         let mut b = Builder::new();
         let (out, key) = (b.label(), b.local());
-        Code { b, offsets, layout, out, key, slot: None, recorder_id: None }
+        Code { b, offsets, layout, out, key, slot: None, recorder_id: None, stack: None }
     }
 
     pub(crate) fn cpus(&self) -> u32 {
@@ -87,10 +89,33 @@ impl<'a> Code<'a> {
         if let Some(label) = self.slot {
             self.slot_function(label);
         }
+        if let Some(label) = self.stack {
+            self.stack_function(label);
+        }
         if let Some(label) = self.recorder_id {
             self.recorder_id_function(label);
         }
         Ok(with_variables(self.b.finish()?))
+    }
+
+    /// Copies the stack of the running thread; returns how many bytes that were, or 0. `None` when it is not known how.
+    pub(crate) fn copy_stack(&mut self, to: Expr) -> Option<Value> {
+        self.offsets.stack?;
+        let label = self.function_label(|code| &mut code.stack);
+        Some(self.invoke_function(label, (to,)))
+    }
+
+    fn stack_function(&mut self, label: Label) {
+        let Some(offsets) = self.offsets.stack else { return };
+        copy_function(self, label, &offsets, USER_COPY, |code, task| {
+            if code.offsets.namespace.is_none() {
+                let both = code.invoke(GET_CURRENT_PID_TGID, ());
+                return code.get(both >> 32);
+            }
+            let label = code.function_label(|code| &mut code.recorder_id);
+            let leader = task.at(code.offsets.group_leader);
+            code.invoke_function(label, (leader,))
+        });
     }
 
     /// The current task.
@@ -100,7 +125,7 @@ impl<'a> Code<'a> {
     }
 
     /// Stores thread and process of the current task, as the recorder sees them.
-    pub(crate) fn who(&mut self, tid: Place<u32>, pid: Place<u32>) {
+    pub(crate) fn thread_ids(&mut self, tid: Place<u32>, pid: Place<u32>) {
         if self.offsets.namespace.is_none() {
             let both = self.invoke(GET_CURRENT_PID_TGID, ());
             self.put(tid, &both);

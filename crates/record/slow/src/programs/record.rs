@@ -44,11 +44,23 @@ pub(crate) fn record(
     described(code, arguments, task, record, &slot, call);
     untold(code, record);
     waits(code, record, &slot);
-    let stack = slot.address(field!(Slot, user));
-    let bytes = code.invoke(GET_STACK, (arguments, stack, at::STACK_MAX, USER_STACK));
-    code.put(slot.at(field!(Slot, user_bytes)), bytes);
+    user_stack(code, arguments, &slot);
     // An exchange: what was stored before is seen before.
     let _before = code.exchange(slot.at(field!(Slot, sequence)), sequence);
+}
+
+/// The process's stack: a copy, or addresses where that cannot be.
+fn user_stack(code: &mut Code<'_>, arguments: &Pointer<Exit>, slot: &Pointer<Slot>) {
+    let copied = code.copy_stack(slot.address(field!(Slot, user)));
+    code.block(|code, end| {
+        if let Some(copied) = copied {
+            code.put(slot.at(field!(Slot, user_bytes)), &copied);
+            code.jump_if(copied.ne(0), end);
+        }
+        let stack = slot.address(field!(Slot, user));
+        let bytes = code.invoke(GET_STACK, (arguments, stack, at::STACK_MAX, USER_STACK));
+        code.put(slot.at(field!(Slot, user_bytes)), bytes);
+    });
 }
 
 /// What the record has of the waits of the call.
@@ -105,7 +117,7 @@ fn untold(code: &mut Code<'_>, record: &Pointer<Record>) {
     });
 }
 
-/// What is known without waits: who, what, how long.
+/// What is known without waits: which thread, which call, how long.
 fn described(
     code: &mut Code<'_>,
     arguments: &Pointer<Exit>,
@@ -128,7 +140,7 @@ fn described(
     for (from, to) in CALL_ARGUMENTS.into_iter().zip(field!(Slot, arguments).elements()) {
         code.put(slot.at(to), Memory::new(&registers, from.into(), Size::DW));
     }
-    code.who(slot.at(field!(Slot, tid)), slot.at(field!(Slot, pid)));
+    code.thread_ids(slot.at(field!(Slot, tid)), slot.at(field!(Slot, pid)));
     drop(code.invoke(GET_CURRENT_COMM, (slot.address(field!(Slot, comm)), 16)));
     names(code, task, slot);
 }

@@ -1,4 +1,4 @@
-//! The programs at the scheduler's events: what a thread waits for, for how long, and who ended it.
+//! The programs at the scheduler's events: what a thread waits for, for how long, and which thread ended it.
 
 use super::code::{CONTROL, Code, Thread};
 use crate::offsets::{Offsets, Throttled};
@@ -206,13 +206,13 @@ pub(crate) fn longest(code: &mut Code<'_>, record: &Pointer<Record>) {
     );
 }
 
-/// Notes who runs until now, which is who had the CPU while this thread waited for one, if it never waited longer.
+/// Notes the thread that runs until now: it had the CPU while this one waited for one, if that never took longer.
 fn rival(code: &mut Code<'_>, record: &Pointer<Record>, away: Away) {
     let queued = code.get(away.queued);
     let is_longer = queued.gt(record.at(field!(Record, rival.ns))).and(queued.ge(stack_from()));
     code.when(is_longer, |code| {
         code.put(record.at(field!(Record, rival.ns)), &queued);
-        code.who(record.at(field!(Record, rival.tid)), record.at(field!(Record, rival.pid)));
+        code.thread_ids(record.at(field!(Record, rival.tid)), record.at(field!(Record, rival.pid)));
         let _done = code.invoke(GET_CURRENT_COMM, (record.address(field!(Record, rival.name)), 16));
     });
 }
@@ -259,7 +259,7 @@ pub(crate) fn waking(offsets: &Offsets, layout: Layout) -> Result<Vec<Insn>, Bui
             code.jump(out);
         });
     }
-    code.who(record.at(field!(Record, waker.tid)), record.at(field!(Record, waker.pid)));
+    code.thread_ids(record.at(field!(Record, waker.tid)), record.at(field!(Record, waker.pid)));
     let _done = code.invoke(GET_CURRENT_COMM, (record.address(field!(Record, waker.name)), 16));
     held_back(&mut code, record);
     code.end();

@@ -1,10 +1,9 @@
 //! Whether a number is in a set: one branch for an end, two instructions for a range, bits for what lies close, else a
 //! search.
 
-use crate::emit::code::{Code, Next, Stop, Ways};
+use crate::emit::code::{Code, Held, Next, Stop, Ways};
 use crate::typed::{Num, Set};
-use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Operand};
+use mote_bpf::op::{AluOp, Cond};
 
 /// A range.
 type Range = (i128, i128);
@@ -15,7 +14,7 @@ const TRIED_MAX: usize = 3;
 /// The number that is looked at.
 #[derive(Clone, Copy)]
 struct Subject {
-    reg: Reg,
+    held: Held,
     min: i128,
     max: i128,
 }
@@ -23,7 +22,7 @@ struct Subject {
 impl Code<'_> {
     pub(in crate::emit) fn member(&mut self, num: &Num, set: &Set, ways: Ways) -> Result<(), Stop> {
         let held = self.number(num)?;
-        let subject = Subject { reg: held.reg, min: num.min, max: num.max };
+        let subject = Subject { held, min: num.min, max: num.max };
         let inside = set.within(num.min, num.max);
         let outside = set.complement().within(num.min, num.max);
         let (holds, not, next) = ways;
@@ -74,47 +73,47 @@ impl Code<'_> {
             None
         };
         if let Some((cond, end)) = one_end {
-            return self.against(cond, subject.reg, end as u64, ways);
+            return self.against(cond, subject.held, end as u64, ways);
         }
         // Below the first, the difference becomes larger than any.
-        let offset = self.difference(subject.reg, first)?;
-        self.against(Cond::Le, offset.reg, (last - first) as u64, ways)?;
+        let offset = self.difference(subject.held, first)?;
+        self.against(Cond::Le, offset, (last - first) as u64, ways)?;
         self.release(offset);
         Ok(())
     }
 
-    /// A register with `reg - first`.
-    fn difference(&mut self, reg: Reg, first: i128) -> Result<crate::emit::code::Held, Stop> {
-        let offset = self.alloc()?;
+    /// A register with `held - first`.
+    fn difference(&mut self, held: Held, first: i128) -> Result<Held, Stop> {
         match i32::try_from(first.wrapping_neg()) {
-            Ok(0) => self.b.mov(offset.reg, reg),
             Ok(less) => {
-                self.b.mov(offset.reg, reg);
-                self.b.add(offset.reg, less);
+                let offset = self.copied(held)?;
+                if less != 0 {
+                    self.apply(AluOp::Add, offset, less);
+                }
+                Ok(offset)
             }
             Err(_) => {
-                self.b.constant(offset.reg, (first as u64).wrapping_neg());
-                self.b.add(offset.reg, reg);
+                let offset = self.constant((first as u64).wrapping_neg())?;
+                self.apply(AluOp::Add, offset, held);
+                Ok(offset)
             }
         }
-        Ok(offset)
     }
 
     /// Compares with a constant of any size.
     pub(in crate::emit) fn against(
         &mut self,
         cond: Cond,
-        reg: Reg,
+        held: Held,
         value: u64,
         ways: Ways,
     ) -> Result<(), Stop> {
         if let Ok(value) = i32::try_from(value as i64) {
-            self.decide(cond, reg, Operand::Imm(value), ways);
+            self.decide(cond, held, value, ways);
             return Ok(());
         }
-        let constant = self.alloc()?;
-        self.b.constant(constant.reg, value);
-        self.decide(cond, reg, constant.reg, ways);
+        let constant = self.constant(value)?;
+        self.decide(cond, held, constant, ways);
         self.release(constant);
         Ok(())
     }
@@ -128,15 +127,14 @@ impl Code<'_> {
             let ones = u64::MAX >> (63 - (to - from));
             mask | ones << (from - base)
         });
-        let offset = self.difference(subject.reg, base)?;
+        let offset = self.difference(subject.held, base)?;
         if !small {
-            self.branch(Cond::Gt, offset.reg, 63, ways.1);
+            self.branch(Cond::Gt, offset, 63, ways.1);
         }
-        let bits = self.alloc()?;
-        self.b.constant(bits.reg, mask);
-        self.b.rsh(bits.reg, offset.reg);
-        self.b.and(bits.reg, 1);
-        self.decide(Cond::Ne, bits.reg, 0, ways);
+        let bits = self.constant(mask)?;
+        self.apply(AluOp::Rsh, bits, offset);
+        self.apply(AluOp::And, bits, 1);
+        self.decide(Cond::Ne, bits, 0, ways);
         self.release(bits);
         self.release(offset);
         Ok(())
@@ -150,7 +148,7 @@ impl Code<'_> {
         let middle = high[0].0;
         let cond = if subject.min < 0 { Cond::SGe } else { Cond::Ge };
         let on = self.label();
-        self.against(cond, subject.reg, middle as u64, (upper, on, Next::False))?;
+        self.against(cond, subject.held, middle as u64, (upper, on, Next::False))?;
         self.bind(on);
         self.ranges(Subject { max: middle - 1, ..subject }, low, (holds, not, Next::False))?;
         self.jump(not);

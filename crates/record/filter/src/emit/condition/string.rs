@@ -1,13 +1,13 @@
 //! Strings of the event against constants: machine words where that goes, else helpers.
 
 use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
-use crate::emit::condition::branch_of;
 use crate::emit::string_plan::{Search, WORDS_BYTES_MAX, search, word_of, words};
+use crate::emit::values::{Words, ordered};
 use crate::string_pattern::StringPattern;
 use crate::typed::{Order, StringSource};
-use mote_bpf::Reg;
 use mote_bpf::helper;
-use mote_bpf::op::{Cond, Size};
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Value, map_value};
 
 /// Words that are compared by one branch.
 const WORDS_A_BRANCH: usize = 4;
@@ -51,16 +51,17 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// A register with the string's beginning and so many bytes more; goes to `not` when that is not as `cond` says
+    /// The address of the string's beginning and so many bytes more; goes to `not` when that is not as `order` says
     /// against its end. The content is then read backwards from there: one register less, and the fastest shape of
     /// those that were tried. The end comes with it: what the verifier has learned is true of these registers, not of
     /// what is loaded anew.
-    fn reach(&mut self, word: u16, len: usize, cond: Cond, not: Label) -> Result<(Held, Held), Stop> {
+    fn reach(&mut self, word: u16, len: usize, order: Order, not: Label) -> Result<(Value, Held), Stop> {
         let start = self.word(word)?;
-        let reach = self.own(start)?;
-        self.b.add(reach.reg, len as i32);
+        let reach = self.value(start)?;
+        self.set(&reach, &reach + len);
         let end = self.word(word + 1)?;
-        self.branch(cond, reach.reg, end.reg, not);
+        let end_value = self.read(end);
+        self.jump_if(ordered(order, false, &reach, &end_value), not);
         Ok((reach, end))
     }
 
@@ -70,25 +71,24 @@ impl Code<'_> {
             return self.kernel_equals_one(word, group, (holds, not, next));
         }
         let len = group.first().map_or(0, |bytes| bytes.len());
-        let (reach, end) = self.reach(word, len, Cond::Ne, not)?;
+        let (reach, end) = self.reach(word, len, Order::Ne, not)?;
         self.release(end);
         for (at, bytes) in group.iter().enumerate() {
             if at + 1 == group.len() {
-                self.equal_words(reach.reg, -(len as i32), bytes, (holds, not, next))?;
+                self.equal_words(Words::At(&reach), -(len as i32), bytes, (holds, not, next))?;
             } else {
                 let on = self.label();
-                self.equal_words(reach.reg, -(len as i32), bytes, (holds, on, Next::False))?;
+                self.equal_words(Words::At(&reach), -(len as i32), bytes, (holds, on, Next::False))?;
                 self.bind(on);
             }
         }
-        self.release(reach);
         Ok(())
     }
 
     /// Compares bytes that may be read: one branch for a few words.
     pub(in crate::emit) fn equal_words(
         &mut self,
-        base: Reg,
+        base: Words<'_>,
         offset: i32,
         bytes: &[u8],
         ways: Ways,
@@ -114,44 +114,27 @@ impl Code<'_> {
     }
 
     /// Compares several words at once: what differs is gathered by `^` and `|`.
-    fn equal_joined(&mut self, base: Reg, places: &[(i32, u64, Size)], ways: Ways) -> Result<(), Stop> {
-        let mut all: Option<Held> = None;
-        for (offset, value, size) in places {
-            let word = self.alloc()?;
-            let differs = match size {
-                Size::DW => {
-                    let constant = self.alloc()?;
-                    self.b.constant(constant.reg, *value);
-                    self.b.load(*size, word.reg, base, *offset as i16);
-                    self.b.xor(constant.reg, word.reg);
-                    self.release(word);
-                    constant
-                }
-                _ => {
-                    self.b.load(*size, word.reg, base, *offset as i16);
-                    self.b.xor32(word.reg, *value as u32 as i32);
-                    word
-                }
-            };
-            match all {
-                None => all = Some(differs),
-                Some(all) => {
-                    self.b.or(all.reg, differs.reg);
-                    self.release(differs);
-                }
+    fn equal_joined(&mut self, base: Words<'_>, places: &[(i32, u64, Size)], ways: Ways) -> Result<(), Stop> {
+        let differs = |(offset, value, size): &(i32, u64, Size)| {
+            let word = Expr::from(base.word(*offset, *size));
+            match size {
+                Size::DW => Expr::from(*value) ^ word,
+                _ => (word ^ *value as u32 as i32).low(),
             }
+        };
+        let Some((first, others)) = places.split_first() else { return Ok(()) };
+        let all = self.get(differs(first));
+        for place in others {
+            self.set(&all, &all | differs(place));
         }
-        if let Some(all) = all {
-            self.decide(Cond::Eq, all.reg, 0, ways);
-            self.release(all);
-        }
+        self.choose(all.eq(0), ways);
         Ok(())
     }
 
-    /// Compares words at offsets from a register.
+    /// Compares words at offsets from a place.
     pub(in crate::emit) fn equal_places(
         &mut self,
-        base: Reg,
+        base: Words<'_>,
         places: &[(i32, u64, Size)],
         ways: Ways,
     ) -> Result<(), Stop> {
@@ -170,31 +153,17 @@ impl Code<'_> {
 
     fn equal_word(
         &mut self,
-        base: Reg,
+        base: Words<'_>,
         (offset, value, size): (i32, u64, Size),
         ways: Ways,
     ) -> Result<(), Stop> {
         if !self.is_reachable() {
             return Ok(());
         }
-        let word = self.alloc()?;
-        self.b.load(size, word.reg, base, offset as i16);
-        if size == Size::W {
-            let value = value as u32 as i32;
-            match ways.2 {
-                Next::True => self.branch32(Cond::Ne, word.reg, value, ways.1),
-                Next::False => self.branch32(Cond::Eq, word.reg, value, ways.0),
-            }
-        } else {
-            self.against(Cond::Eq, word.reg, value, ways)?;
-        }
-        self.release(word);
+        let word = base.word(offset, size);
+        let equal = if size == Size::W { word.eq(value as u32 as i32).of_32_bits() } else { word.eq(value) };
+        self.choose(equal, ways);
         Ok(())
-    }
-
-    /// Where a string begins and ends.
-    fn ends(&mut self, word: u16) -> Result<(Held, Held), Stop> {
-        Ok((self.word(word)?, self.word(word + 1)?))
     }
 
     /// Whether a string fits a pattern with a `*`, or a long one without.
@@ -209,96 +178,74 @@ impl Code<'_> {
         let search = search(pattern);
         let outer = first.len() + last.len();
         if outer == 0 {
-            self.load_string(word);
-            return self.fits_inside(search, pattern, (holds, not, next));
+            let whole = self.string_at(word);
+            return self.fits_inside(search, pattern, whole, (holds, not, next));
         }
-        let (reach, end) = self.reach(word, outer, Cond::Gt, not)?;
+        let (reach, end) = self.reach(word, outer, Order::Gt, not)?;
+        let end_value = self.read(end);
         let (behind, on) = (self.label(), self.label());
         let only_words = search.is_none();
         let last_ways = if only_words { (holds, not, next) } else { (on, not, Next::True) };
         if last.is_empty() {
-            self.equal_words(reach.reg, -(outer as i32), first, last_ways)?;
+            self.equal_words(Words::At(&reach), -(outer as i32), first, last_ways)?;
         } else {
-            self.equal_words(reach.reg, -(outer as i32), first, (behind, not, Next::True))?;
+            self.equal_words(Words::At(&reach), -(outer as i32), first, (behind, not, Next::True))?;
             self.bind(behind);
-            self.equal_words(end.reg, -(last.len() as i32), last, last_ways)?;
+            self.equal_words(Words::At(&end_value), -(last.len() as i32), last, last_ways)?;
         }
-        self.release(reach);
         self.release(end);
         if only_words {
             return Ok(());
         }
         self.bind(on);
-        match search {
+        let string = match search {
             // What is behind the first part.
-            Some(Search::Find(_)) => self.move_string(reach.reg, end.reg),
-            _ => self.load_string(word),
-        }
-        self.fits_inside(search, pattern, (holds, not, next))
+            Some(Search::Find(_)) => (reach.into(), end_value.into()),
+            _ => self.string_at(word),
+        };
+        self.fits_inside(search, pattern, string, (holds, not, next))
     }
 
-    /// Asks a helper, the string being in `r1` and `r2`.
+    /// Asks a helper about the string between two addresses.
     fn fits_inside(
         &mut self,
         search: Option<Search<'_>>,
         pattern: &StringPattern,
+        string: (Expr, Expr),
         ways: Ways,
     ) -> Result<(), Stop> {
         match search {
-            None => {
-                self.constant_outcome(true, ways);
-                Ok(())
-            }
+            None => self.constant_outcome(true, ways),
             Some(Search::Find(needle)) => {
-                self.ask(helper::TEXT_FIND, needle)?;
-                self.decide(Cond::Ne, Reg::R0, -1, ways);
-                Ok(())
+                let found = self.ask(helper::TEXT_FIND, string, needle)?;
+                self.choose(found.ne(-1), ways);
             }
             Some(Search::Glob) => {
-                self.ask(helper::TEXT_GLOB, &pattern.to_helper())?;
-                self.decide(Cond::Ne, Reg::R0, 0, ways);
-                Ok(())
+                let fits = self.ask(helper::TEXT_GLOB, string, &pattern.to_helper())?;
+                self.choose(fits.ne(0), ways);
             }
         }
+        Ok(())
     }
 
-    /// Two registers into `r1` and `r2`.
-    fn move_string(&mut self, start: Reg, end: Reg) {
-        let moves: &[(Reg, Reg)] = match (start, end) {
-            (Reg::R2, Reg::R1) => &[(Reg::R0, end), (Reg::R1, start), (Reg::R2, Reg::R0)],
-            (_, Reg::R1) => &[(Reg::R2, end), (Reg::R1, start)],
-            _ => &[(Reg::R1, start), (Reg::R2, end)],
-        };
-        for &(to, from) in moves.iter().filter(|(to, from)| to != from) {
-            self.changed(to);
-            self.b.mov(to, from);
-        }
+    /// Asks a helper about a string, and a constant.
+    fn ask(&mut self, id: u32, (start, end): (Expr, Expr), constant: &[u8]) -> Result<Value, Stop> {
+        let constant_at = self.needs.constant(constant).map_or(Expr::from(0), |(map, at)| map_value(map, at));
+        self.call_with(id, (start, end, constant_at, constant.len()))
     }
 
-    /// Asks a helper about the string in `r1` and `r2`, and a constant.
-    fn ask(&mut self, id: u32, constant: &[u8]) -> Result<(), Stop> {
-        if let Some((map, at)) = self.needs.constant(constant) {
-            self.changed(Reg::R3);
-            self.b.map_value(Reg::R3, map, at);
-        }
-        self.changed(Reg::R4);
-        self.b.mov(Reg::R4, constant.len() as i32);
-        self.call(id)
-    }
-
-    /// The hash of a string into `r0`.
-    pub(in crate::emit) fn string_hash(&mut self, word: u16) -> Result<(), Stop> {
+    /// A register with the hash of the string that lies in this word of the context.
+    pub(in crate::emit) fn string_hash(&mut self, word: u16) -> Result<Value, Stop> {
         if self.is_kernel() {
             return self.kernel_string_hash(word);
         }
-        self.load_string(word);
-        self.call(helper::TEXT_HASH)
+        let string = self.string_at(word);
+        self.call_with(helper::TEXT_HASH, string)
     }
 
-    /// A string into `r1` and `r2`.
-    pub(in crate::emit) fn load_string(&mut self, word: u16) {
-        self.load_word(Reg::R1, word);
-        self.load_word(Reg::R2, word + 1);
+    /// Where a string begins and ends, as arguments of a helper.
+    fn string_at(&mut self, word: u16) -> (Expr, Expr) {
+        (self.event_word(word).into(), self.event_word(word + 1).into())
     }
 
     pub(in crate::emit) fn string_order(
@@ -314,25 +261,23 @@ impl Code<'_> {
         }
         if bytes.is_empty() {
             // A helper is given at least one byte.
-            let (start, end) = self.ends(word)?;
-            let cond = match order {
-                Order::Eq | Order::Le => Cond::Eq,
-                Order::Ne | Order::Gt => Cond::Ne,
+            let order = match order {
+                Order::Eq | Order::Le => Order::Eq,
+                Order::Ne | Order::Gt => Order::Ne,
                 Order::Lt | Order::Ge => {
-                    self.release(start);
-                    self.release(end);
                     self.constant_outcome(order == Order::Ge, ways);
                     return Ok(());
                 }
             };
-            self.decide(cond, start.reg, end.reg, ways);
-            self.release(start);
-            self.release(end);
+            let (start, end) = (self.word(word)?, self.word(word + 1)?);
+            self.with(start, |code, start| {
+                code.with(end, |code, end| code.choose(ordered(order, false, start, end), ways));
+            });
             return Ok(());
         }
-        self.load_string(word);
-        self.ask(helper::TEXT_COMPARE, bytes)?;
-        self.decide(branch_of(order, true), Reg::R0, 0, ways);
+        let string = self.string_at(word);
+        let compared = self.ask(helper::TEXT_COMPARE, string, bytes)?;
+        self.choose(ordered(order, true, &compared, 0), ways);
         Ok(())
     }
 
@@ -346,11 +291,9 @@ impl Code<'_> {
         if self.is_kernel() {
             return self.kernel_string_compare(order, a, b, ways);
         }
-        self.load_string(a);
-        self.load_word(Reg::R3, b);
-        self.load_word(Reg::R4, b + 1);
-        self.call(helper::TEXT_TEXT_COMPARE)?;
-        self.decide(branch_of(order, true), Reg::R0, 0, ways);
+        let ((a, a_end), (b, b_end)) = (self.string_at(a), self.string_at(b));
+        let compared = self.call_with(helper::TEXT_TEXT_COMPARE, (a, a_end, b, b_end))?;
+        self.choose(ordered(order, true, &compared, 0), ways);
         Ok(())
     }
 }

@@ -7,12 +7,13 @@ use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::emit::code::{Code, Label, Next, Stop, Ways};
 use crate::emit::known::Slot;
 use crate::emit::string_plan::word_of;
+use crate::emit::values::Words;
 use crate::string_pattern::StringPattern;
 use crate::target::{COMM_BYTES, EXECUTABLE_BYTES};
 use crate::typed::StringSource;
-use mote_bpf::Reg;
 use mote_bpf::helper;
 use mote_bpf::op::Size;
+use mote_builder::{Build, Local};
 use mote_layout::tracer;
 use std::collections::BTreeMap;
 
@@ -67,12 +68,9 @@ impl Code<'_> {
             helper::GET_CURRENT_COMM
         };
         for at in (0..bytes as i16).step_by(8) {
-            self.b.store(Size::DW, Reg::R10, base + at, 0);
+            self.put(Local::<u64>::at(base + at), 0);
         }
-        self.stack_address(Reg::R1, base);
-        self.changed(Reg::R2);
-        self.b.mov(Reg::R2, bytes as i32);
-        self.call(id)
+        self.call_only(id, (Local::<u64>::at(base).address(), bytes))
     }
 
     fn stack_fits(
@@ -94,12 +92,12 @@ impl Code<'_> {
         if rest.is_empty() {
             let mut ended = first.to_vec();
             ended.push(0);
-            return self.equal_places(Reg::R10, &aligned(base, &ended), ways);
+            return self.equal_places(Words::Frame, &aligned(base, &ended), ways);
         }
         if let [behind] = rest
             && behind.is_empty()
         {
-            return self.equal_places(Reg::R10, &aligned(base, first), ways);
+            return self.equal_places(Words::Frame, &aligned(base, first), ways);
         }
         // With two parts, each place of the first leads to a state of its own for the second.
         let is_find = matches!(rest, [_, last] if last.is_empty());
@@ -109,7 +107,7 @@ impl Code<'_> {
             return Err(Stop::Wrong(Box::new(problem.help("`$exe` takes patterns like `a*b` and `*b*`"))));
         }
         let on = self.label();
-        self.equal_places(Reg::R10, &aligned(base, first), (on, not, Next::True))?;
+        self.equal_places(Words::Frame, &aligned(base, first), (on, not, Next::True))?;
         self.bind(on);
         self.machine(base, bytes, rest, first.len(), (holds, not))?;
         // Whatever comes last in the machine jumped.
@@ -162,7 +160,11 @@ impl Code<'_> {
                         }
                     }
                 };
-                self.equal_places(Reg::R10, &aligned(base + at as i16, &wanted), (found, next, Next::False))?;
+                self.equal_places(
+                    Words::Frame,
+                    &aligned(base + at as i16, &wanted),
+                    (found, next, Next::False),
+                )?;
                 self.bind(next);
             }
             self.jump(not);

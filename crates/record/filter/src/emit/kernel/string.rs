@@ -7,11 +7,12 @@
 
 use crate::emit::code::{Code, Held, Label, Next, Stop, Ways};
 use crate::emit::string_plan::word_of;
+use crate::emit::values::Words;
 use crate::string_pattern::StringPattern;
 use crate::target::STRING_LEN_MAX;
 use crate::typed::Order;
-use mote_bpf::Reg;
-use mote_bpf::op::{Cond, Order as Bytes, Size, Width};
+use mote_bpf::op::Size;
+use mote_builder::{Build, Expr, Local, Memory, Value};
 
 /// Longest string, as an operand.
 const LEN_MAX: i32 = STRING_LEN_MAX as i32;
@@ -30,21 +31,21 @@ impl Code<'_> {
             self.constant_outcome(false, ways);
             return Ok(());
         }
-        let length = self.string_length(word)?;
+        let length = self.length_of(word);
         if len == 0 {
-            self.decide(Cond::Eq, length.reg, 0, ways);
-            self.release(length);
+            self.choose(length.eq(0), ways);
             return Ok(());
         }
-        self.branch(Cond::Ne, length.reg, len as i32, not);
-        self.release(length);
+        self.jump_if(length.ne(len), not);
+        drop(length);
         let start = self.word(word)?;
+        let start_value = self.read(start);
         for (at, bytes) in group.iter().enumerate() {
             if at + 1 == group.len() {
-                self.equal_words(start.reg, 0, bytes, (holds, not, next))?;
+                self.equal_words(Words::At(&start_value), 0, bytes, (holds, not, next))?;
             } else {
                 let on = self.label();
-                self.equal_words(start.reg, 0, bytes, (holds, on, Next::False))?;
+                self.equal_words(Words::At(&start_value), 0, bytes, (holds, on, Next::False))?;
                 self.bind(on);
             }
         }
@@ -73,13 +74,11 @@ impl Code<'_> {
         if !middle.is_empty() {
             self.needs_all_registers()?;
         }
-        let length = self.string_length(word)?;
-        self.branch(Cond::Lt, length.reg, least as i32, not);
+        let length = self.length_of(word);
+        self.jump_if(length.lt(least), not);
         self.first_part(word, first, not)?;
-        self.last_part(word, length, last, not)?;
-        if middle.is_empty() {
-            self.release(length);
-        } else {
+        self.last_part(word, &length, last, not)?;
+        if !middle.is_empty() {
             self.middle_parts(word, length, (first.len(), last.len()), middle, not)?;
         }
         self.constant_outcome(true, ways);
@@ -91,24 +90,24 @@ impl Code<'_> {
             return Ok(());
         }
         let start = self.word(word)?;
+        let start_value = self.read(start);
         let on = self.label();
-        self.equal_words(start.reg, 0, first, (on, not, Next::True))?;
+        self.equal_words(Words::At(&start_value), 0, first, (on, not, Next::True))?;
         self.bind(on);
         self.release(start);
         Ok(())
     }
 
-    fn last_part(&mut self, word: u16, length: Held, last: &[u8], not: Label) -> Result<(), Stop> {
+    fn last_part(&mut self, word: u16, length: &Value, last: &[u8], not: Label) -> Result<(), Stop> {
         if last.is_empty() {
             return Ok(());
         }
         let start = self.word(word)?;
-        let end = self.own(start)?;
-        self.b.add(end.reg, length.reg);
+        let end = self.value(start)?;
+        self.set(&end, &end + length);
         let on = self.label();
-        self.equal_words(end.reg, -(last.len() as i32), last, (on, not, Next::True))?;
+        self.equal_words(Words::At(&end), -(last.len() as i32), last, (on, not, Next::True))?;
         self.bind(on);
-        self.release(end);
         Ok(())
     }
 
@@ -116,48 +115,35 @@ impl Code<'_> {
     fn middle_parts(
         &mut self,
         word: u16,
-        length: Held,
+        limit: Value,
         (first, last): (usize, usize),
         middle: &[Vec<u8>],
         not: Label,
     ) -> Result<(), Stop> {
-        let limit = self.own(length)?;
-        if last > 0 {
-            self.b.sub(limit.reg, last as i32);
-        }
+        self.set(&limit, &limit - last);
         let start = self.word(word)?;
-        let place = self.own(start)?;
-        let mut before = first as i32;
+        let place = self.value(start)?;
+        let mut before = first;
         // Where the part ends if it is at `place`.
-        let end = self.alloc()?;
-        self.b.mov(end.reg, first as i32);
+        let end = self.get(first);
         for part in middle {
-            if before > 0 {
-                self.b.add(place.reg, before);
-            }
-            self.b.add(end.reg, part.len() as i32);
-            before = part.len() as i32;
+            self.set(&place, &place + before);
+            self.set(&end, &end + part.len());
+            before = part.len();
             self.forget_for_loop();
             self.checkpoint();
             let (head, found, next) = (self.label(), self.label(), self.label());
             self.bind(head);
             // Each round begins with the same knowledge of the limit. What is compared with a constant stands on the
             // left: Linux 6.1's verifier does not see otherwise that a loop ends.
-            let most = self.alloc()?;
-            self.b.mov(most.reg, limit.reg);
-            self.b.and(most.reg, LEN_MAX);
-            self.branch(Cond::Lt, most.reg, end.reg, not);
-            self.release(most);
-            self.equal_words(place.reg, 0, part, (found, next, Next::False))?;
+            self.jump_if((&limit & LEN_MAX).lt(&end), not);
+            self.equal_words(Words::At(&place), 0, part, (found, next, Next::False))?;
             self.bind(next);
-            self.b.add(place.reg, 1);
-            self.b.add(end.reg, 1);
+            self.set(&place, &place + 1);
+            self.set(&end, &end + 1);
             self.jump(head);
             self.bind(found);
         }
-        self.release(end);
-        self.release(place);
-        self.release(limit);
         Ok(())
     }
 
@@ -170,37 +156,26 @@ impl Code<'_> {
         ways: Ways,
     ) -> Result<(), Stop> {
         let (less, equal, greater) = outcomes(order, ways);
-        let (length, start) = (self.string_length(word)?, self.word(word)?);
+        let (length, start) = (self.length_of(word), self.word(word)?);
+        let start_value = self.read(start);
         let read = bytes.len().min(STRING_LEN_MAX as usize + 1);
         for at in (0..read).step_by(8) {
             // It ends, and the bytes do not.
-            self.branch(Cond::Le, length.reg, at as i32, less);
-            let found = self.alloc()?;
-            self.b.load(Size::DW, found.reg, start.reg, at as i16);
-            self.b.byte_order(Bytes::Big, 64, found.reg);
-            let whole = self.label();
-            self.branch(Cond::Ge, length.reg, at as i32 + 8, whole);
-            let excess = self.alloc()?;
-            self.b.mov(excess.reg, length.reg);
-            self.b.sub(excess.reg, at as i32);
-            self.bits_behind(excess.reg);
-            self.b.rsh(found.reg, excess.reg);
-            self.b.lsh(found.reg, excess.reg);
-            self.release(excess);
-            self.bind(whole);
+            self.jump_if(length.le(at), less);
+            let found = self.get(in_order(&start_value, at as i32));
+            self.when(length.lt(at + 8), |code| {
+                let excess = code.get(bits_behind(&length - at));
+                code.set(&found, &found >> &excess);
+                code.set(&found, &found << excess);
+            });
             let wanted = word_of(bytes, at, Size::DW).swap_bytes();
-            let (not_greater, on) = (self.label(), self.label());
-            self.against(Cond::Gt, found.reg, wanted, (greater, not_greater, Next::False))?;
-            self.bind(not_greater);
-            self.against(Cond::Lt, found.reg, wanted, (less, on, Next::False))?;
-            self.bind(on);
-            self.release(found);
+            self.jump_if(found.gt(wanted), greater);
+            self.jump_if(found.lt(wanted), less);
         }
         self.release(start);
-        let bytes = bytes.len().min(i32::MAX as usize) as i32;
-        self.branch(Cond::Lt, length.reg, bytes, less);
-        self.branch(Cond::Gt, length.reg, bytes, greater);
-        self.release(length);
+        let bytes = bytes.len().min(i32::MAX as usize);
+        self.jump_if(length.lt(bytes), less);
+        self.jump_if(length.gt(bytes), greater);
         self.jump(equal);
         Ok(())
     }
@@ -216,78 +191,65 @@ impl Code<'_> {
         self.needs_all_registers()?;
         let (less, equal, greater) = outcomes(order, ways);
         self.forget_for_loop();
-        let (left, right, rest, one, two, excess) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5);
         // As far as both go.
-        let (shorter, head, whole, same) = (self.label(), self.label(), self.label(), self.label());
-        self.load_length(rest, a);
-        self.load_length(one, b);
-        self.branch(Cond::Le, rest, one, shorter);
-        self.b.mov(rest, one);
-        self.bind(shorter);
-        self.load_word(left, a);
-        self.load_word(right, b);
+        let (rest, other) = (self.length_of(a), self.length_of(b));
+        self.when(rest.gt(&other), |code| code.set(&rest, other));
+        let (left, right) = (self.event_word(a), self.event_word(b));
+        let (left, right) = (self.get(left), self.get(right));
         self.forget_for_loop();
         self.checkpoint();
+        let (head, same) = (self.label(), self.label());
         self.bind(head);
-        self.branch(Cond::SLe, rest, 0, same);
-        for (to, from) in [(one, left), (two, right)] {
-            self.b.load(Size::DW, to, from, 0);
-            self.b.byte_order(Bytes::Big, 64, to);
+        self.jump_if(rest.sle(0), same);
+        let (one, two) = (self.get(in_order(&left, 0)), self.get(in_order(&right, 0)));
+        self.when(rest.slt(8), |code| {
+            let excess = code.get(bits_behind(&rest));
+            code.set(&one, &one >> &excess);
+            code.set(&two, &two >> excess);
+        });
+        self.jump_if(one.gt(&two), greater);
+        self.jump_if(one.lt(&two), less);
+        for (value, by) in [(&left, 8), (&right, 8), (&rest, -8)] {
+            self.set(value, value + by);
         }
-        self.branch(Cond::SGe, rest, 8, whole);
-        self.b.mov(excess, rest);
-        self.bits_behind(excess);
-        self.b.rsh(one, excess);
-        self.b.rsh(two, excess);
-        self.bind(whole);
-        self.branch(Cond::Gt, one, two, greater);
-        self.branch(Cond::Lt, one, two, less);
-        self.b.add(left, 8);
-        self.b.add(right, 8);
-        self.b.sub(rest, 8);
         self.jump(head);
         self.bind(same);
-        self.load_length(one, a);
-        self.load_length(two, b);
-        self.branch(Cond::Gt, one, two, greater);
-        self.branch(Cond::Lt, one, two, less);
+        let (one, two) = (self.length_of(a), self.length_of(b));
+        self.jump_if(one.gt(&two), greater);
+        self.jump_if(one.lt(&two), less);
         self.forget_for_loop();
         self.jump(equal);
         Ok(())
     }
 
-    /// Any function of a string that hardly gives two the same number, into `r0`.
-    pub(in crate::emit) fn kernel_string_hash(&mut self, word: u16) -> Result<(), Stop> {
+    /// Any function of a string that hardly gives two the same number.
+    pub(in crate::emit) fn kernel_string_hash(&mut self, word: u16) -> Result<Value, Stop> {
         self.needs_all_registers()?;
-        let (hash, place, rest, found, excess) = (Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4);
         self.forget_for_loop();
-        self.load_word(place, word);
-        self.load_length(rest, word);
-        let (head, whole, end) = (self.label(), self.label(), self.label());
+        let start = self.event_word(word);
+        let (place, rest) = (self.get(start), self.length_of(word));
         // Not 0 for an empty one: that is the hash of none.
-        self.b.mov(hash, rest);
-        self.b.add(hash, 0x5bd1_e995);
+        let hash = self.get(&rest + 0x5bd1_e995);
         self.forget_for_loop();
         self.checkpoint();
+        let (head, end) = (self.label(), self.label());
         self.bind(head);
-        self.branch(Cond::SLe, rest, 0, end);
-        self.b.load(Size::DW, found, place, 0);
-        self.branch(Cond::SGe, rest, 8, whole);
-        self.b.mov(excess, rest);
-        self.bits_behind(excess);
-        self.b.lsh(found, excess);
-        self.bind(whole);
-        self.b.xor(hash, found);
+        self.jump_if(rest.sle(0), end);
+        let found = self.get(Memory::new(&place, 0, Size::DW));
+        self.when(rest.slt(8), |code| {
+            let excess = code.get(bits_behind(&rest));
+            code.set(&found, &found << excess);
+        });
+        self.set(&hash, &hash ^ &found);
         // Odd, and extended by its sign: the product's upper half depends on all bits.
-        self.b.mul(hash, 0x9e37_79b1_u32 as i32);
-        self.b.mov(found, hash);
-        self.b.rsh(found, 32);
-        self.b.xor(hash, found);
-        self.b.add(place, 8);
-        self.b.sub(rest, 8);
+        self.set(&hash, &hash * 0x9e37_79b1_u32 as i32);
+        self.set(&found, &hash >> 32);
+        self.set(&hash, &hash ^ found);
+        self.set(&place, &place + 8);
+        self.set(&rest, &rest - 8);
         self.jump(head);
         self.bind(end);
-        Ok(())
+        Ok(hash)
     }
 
     /// The first `bytes` of a string into a space on the stack, zeros behind.
@@ -298,50 +260,49 @@ impl Code<'_> {
         space: u32,
         at: i16,
     ) -> Result<(), Stop> {
-        let (length, start) = (self.string_length(word)?, self.word(word)?);
-        let (found, excess) = (self.alloc()?, self.alloc()?);
+        let (length, start) = (self.length_of(word), self.word(word)?);
+        let start_value = self.read(start);
         for from in (0..space as i32).step_by(8) {
             let wanted = (bytes as i32 - from).clamp(0, 8);
-            let (store, whole) = (self.label(), self.label());
-            self.b.mov(found.reg, 0);
+            let found = self.get(0);
             // Nothing behind the longest string.
             if wanted > 0 && from < LEN_MAX {
-                self.branch(Cond::Le, length.reg, from, store);
-                self.b.load(Size::DW, found.reg, start.reg, from as i16);
-                self.b.mov(excess.reg, 64 - 8 * wanted);
-                self.branch(Cond::Ge, length.reg, from + wanted, whole);
-                self.b.mov(excess.reg, length.reg);
-                self.b.sub(excess.reg, from);
-                self.bits_behind(excess.reg);
-                self.bind(whole);
-                self.b.lsh(found.reg, excess.reg);
-                self.b.rsh(found.reg, excess.reg);
+                self.when(length.gt(from), |code| {
+                    code.set(&found, Memory::new(&start_value, from, Size::DW));
+                    let excess = code.get(64 - 8 * wanted);
+                    code.when(length.lt(from + wanted), |code| {
+                        code.set(&excess, bits_behind(&length - from));
+                    });
+                    code.set(&found, &found << &excess);
+                    code.set(&found, &found >> excess);
+                });
             }
-            self.bind(store);
-            self.b.store(Size::DW, Reg::R10, at + from as i16, found.reg);
+            self.put(Local::<u64>::at(at + from as i16), found);
         }
-        [found, excess, start, length].into_iter().for_each(|held| self.release(held));
+        self.release(start);
         Ok(())
     }
 
-    /// A string's length.
-    pub(in crate::emit) fn string_length(&mut self, word: u16) -> Result<Held, Stop> {
-        let length = self.alloc()?;
-        self.load_length(length.reg, word);
-        Ok(length)
+    /// A string's length, in a register that is to be held.
+    pub(in crate::emit) fn string_length(&mut self, word: u16) -> Held {
+        let length = self.length_of(word);
+        self.held(length)
     }
 
-    fn load_length(&mut self, dst: Reg, word: u16) {
-        self.load_word(dst, word + 1);
-        self.b.and(dst, LEN_MAX);
+    pub(in crate::emit) fn length_of(&mut self, word: u16) -> Value {
+        let length = Expr::from(self.event_word(word + 1));
+        self.get(length & LEN_MAX)
     }
+}
 
-    /// From how many bytes of a word are a string's (1 to 7): how many bits are not.
-    fn bits_behind(&mut self, reg: Reg) {
-        self.b.lsh(reg, 3);
-        self.b.neg(Width::W64, reg);
-        self.b.add(reg, 64);
-    }
+/// 8 bytes at an offset, as a number that is ordered as they are.
+fn in_order(start: &Value, at: i32) -> Expr {
+    Expr::from(Memory::new(start, at, Size::DW)).big_endian(64)
+}
+
+/// From how many bytes of a word are a string's (1 to 7): how many bits are not.
+fn bits_behind(bytes: impl Into<Expr>) -> Expr {
+    -(bytes.into() << 3) + 64
 }
 
 /// Where it goes on when a string is less than another, equal, greater.

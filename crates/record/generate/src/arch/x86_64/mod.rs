@@ -14,3 +14,10 @@ pub const OTHER_ABI: i32 = 2;
 
 /// `asm/preempt.h`.
 pub const PREEMPT_COUNT: Option<&str> = Some("__preempt_count");
+
+/// rbp, rsp, rip.
+pub const STACK_REGISTERS: [i32; 3] = [32, 152, 128];
+/// cs of 64-bit programs: `__USER_CS` (`asm/segment.h`).
+pub const USER_CODE: (i32, i32) = (136, 0x33);
+/// fs is what the C libraries have their thread's structure by; as the thread left it when it last left a CPU.
+pub const THREAD_POINTER: Option<&str> = Some("thread.fsbase");

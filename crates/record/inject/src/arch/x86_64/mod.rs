@@ -66,7 +66,7 @@ impl Registers {
         self.0.rax = 0u64.wrapping_sub(kind);
     }
 
-    /// Where its stack is.
+    /// The value of `rsp`.
     pub(crate) fn stack_pointer(&self) -> u64 {
         self.0.rsp
     }

@@ -25,7 +25,7 @@ pub(crate) fn code() -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(begin, (&raw const mote_visit_end).addr() - begin.addr()) }
 }
 
-/// Where in it the words are.
+/// How far behind the first byte of the code its words begin.
 pub(crate) fn words_at() -> usize {
     (&raw const mote_visit_words).addr() - (&raw const mote_visit_begin).addr()
 }
@@ -63,7 +63,7 @@ global_asm!(
     "syscall",
     "mov r12, rsp",
     "call 7f",
-    // Not ours: another recorder has sent somebody before.
+    // Not ours: another recorder has sent a visitor before.
     "jne 3f",
     "lea rsp, [rbx + {area_bytes} - {xsave}]",
     "mov eax, {xsaved}",

@@ -1,7 +1,7 @@
 //! Copies of instructions that do elsewhere what they did where they were.
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions as Options, Code, FlowControl as Flow, Instruction, InstructionBlock,
+    BlockEncoder, BlockEncoderOptions as Options, Code, FlowControl, Instruction, InstructionBlock,
     MemoryOperand, Register,
 };
 
@@ -43,7 +43,10 @@ pub(crate) fn copy(instructions: &[Instruction], at: u64) -> Option<Copy> {
 pub(super) fn ends(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
-        Flow::Return | Flow::UnconditionalBranch | Flow::IndirectBranch | Flow::Exception
+        FlowControl::Return
+            | FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Exception
     )
 }
 
@@ -52,7 +55,7 @@ fn is_data(instruction: &Instruction) -> bool {
 }
 
 fn is_call(instruction: &Instruction) -> bool {
-    matches!(instruction.flow_control(), Flow::Call | Flow::IndirectCall)
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
 }
 
 /// A call that returns to where it did: unwinding needs to find the function there. It pushes the address and jumps.

@@ -18,7 +18,7 @@ pub(crate) struct Reach {
     base: u64,
     /// The bits of the offset that are fixed.
     mask: u32,
-    /// What they are; the others are 0.
+    /// The fixed bits of the offset; all other bits are 0.
     value: u32,
     /// At most so far from there.
     distance: u64,
