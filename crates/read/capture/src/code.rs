@@ -1,0 +1,460 @@
+//! The code of a process: bytes by address, in versions, and names.
+
+use crate::files::{File, Files};
+use crate::moment::Moment;
+use crate::note::{Image as Mapped, Note, What};
+use crate::versions::{Entries, Versions};
+use mote_pt::image::{self, NoImage, Space};
+use mote_pt::time::Clocks;
+use mote_symbol::{Symbol, demangle};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The code of a process as one of its threads has met it.
+///
+/// A version is all that is known until something else lies at an address that had code: the process has become another
+/// program, a library came into the place of another one, code was written anew.
+#[derive(Debug, Default)]
+pub struct Code {
+    /// From when on a version counts.
+    versions: Vec<(Moment, Space)>,
+    /// Of each version: where something begins, and what it is.
+    places: BTreeMap<(Space, u64), Part>,
+    /// What each version of a processor's code is: one of a process, and one of the kernel. There are none of a
+    /// process's.
+    pairs: Vec<[Space; 2]>,
+    /// Whose address spaces packets say that are entered, where they say which process runs.
+    entries: Option<Entries>,
+    /// From when on which thread runs, where the code is that of a processor.
+    runs: Vec<(Moment, i32)>,
+    /// The clocks by which these count.
+    clocks: Clocks,
+    /// How many versions were adopted.
+    spaces: u64,
+    /// What is to be said of files that are not what they were.
+    problems: Vec<String>,
+}
+
+/// Something that is mapped.
+#[derive(Clone, Debug)]
+struct Part {
+    end: u64,
+    file: Option<Arc<File>>,
+    /// How far above the addresses of its file it lies.
+    shift: u64,
+    /// Its bytes begin there in these, which are those of its file.
+    at: usize,
+    bytes: Arc<[u8]>,
+}
+
+impl Part {
+    /// The bytes from an address on; the part begins at `start`.
+    fn from(&self, start: u64, address: u64) -> &[u8] {
+        let all = self.bytes.get(self.at..).unwrap_or_default();
+        let all = all.get(..(self.end - start) as usize).unwrap_or(all);
+        all.get((address - start) as usize..).unwrap_or_default()
+    }
+}
+
+/// What an address is in people's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The function, demangled.
+    pub function: String,
+    /// How many bytes behind its begin.
+    pub offset: u64,
+    /// How many bytes the function has; 0 where that is not known.
+    pub bytes: u64,
+    /// The file.
+    pub file: PathBuf,
+}
+
+impl Code {
+    /// From the notes about a process, as thread `tid` has met them.
+    pub(crate) fn of<'n>(notes: impl Iterator<Item = &'n Note>, tid: i32, files: &Files) -> Code {
+        let mut making = Making::new(files);
+        for note in notes {
+            // What another thread has noted by its own count is from before whatever this one has executed, as far as
+            // this is known.
+            let from = match (note.instructions, note.time) {
+                (Some(count), _) if note.tid == tid => Moment::Instructions(count),
+                (Some(_), _) | (None, None) => Moment::BEGIN,
+                (None, Some(time)) => Moment::Return(time),
+            };
+            making.take(from, &note.what);
+        }
+        making.finish()
+    }
+
+    /// Adds all of another one's versions, under other names, which are given with the moments from which they count.
+    pub(crate) fn adopt(&mut self, other: Code) -> Vec<(Moment, Space)> {
+        let first = self.spaces;
+        let named = |space: Space| Space(space.0 + first);
+        self.spaces = first + other.versions.len() as u64;
+        self.places.extend(other.places.into_iter().map(|((space, at), part)| ((named(space), at), part)));
+        let news = other.problems.into_iter().filter(|problem| !self.problems.contains(problem));
+        let news: Vec<String> = news.collect();
+        self.problems.extend(news);
+        other.versions.into_iter().map(|(from, space)| (from, named(space))).collect()
+    }
+
+    /// Says from when on which version counts.
+    pub(crate) fn set_versions(&mut self, versions: Vec<(Moment, Space)>) {
+        self.versions = versions;
+    }
+
+    /// Says what versions of a processor's code are.
+    pub(crate) fn set_pairs(&mut self, pairs: Vec<[Space; 2]>) {
+        self.pairs = pairs;
+    }
+
+    /// Says whose address spaces packets name.
+    pub(crate) fn set_entries(&mut self, entries: Entries) {
+        self.entries = Some(entries);
+    }
+
+    /// From when on each version counts of the process whose address space is entered, when `is_reached` says what is
+    /// reached; nothing where packets do not say which process runs.
+    pub(crate) fn entered(&self, cr3: u64, is_reached: impl Fn(Moment) -> bool) -> Option<&Versions> {
+        self.entries.as_ref()?.entered(cr3, is_reached)
+    }
+
+    /// Says which thread runs from when on.
+    pub(crate) fn set_runs(&mut self, runs: Vec<(Moment, i32)>) {
+        self.runs = runs;
+    }
+
+    /// Which thread runs from when on, where that is known.
+    pub(crate) fn runs(&self) -> &[(Moment, i32)] {
+        &self.runs
+    }
+
+    /// From when on each version counts.
+    pub(crate) fn versions(&self) -> &[(Moment, Space)] {
+        &self.versions
+    }
+
+    /// How many parts all versions have.
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How the clocks run by which versions count, or threads; nothing where none counts by time.
+    pub(crate) fn clocks(&self) -> Option<Clocks> {
+        let counts_by_time = |from: &Moment| matches!(from, Moment::Time(_) | Moment::Return(_));
+        let of_entries = self.entries.iter().flat_map(Entries::moments);
+        let versions = self.versions.iter().map(|(from, _)| from).chain(of_entries);
+        let mut all = versions.chain(self.runs.iter().map(|(from, _)| from));
+        all.any(counts_by_time).then(|| self.clocks.clone())
+    }
+
+    /// Says how they run.
+    pub(crate) fn with_clocks(self, clocks: Clocks) -> Code {
+        Code { clocks, ..self }
+    }
+
+    /// Whether a version counts from one of the stream's instructions on that is not the first.
+    pub(crate) fn changes_by_count(&self) -> bool {
+        let of_entries = self.entries.iter().flat_map(Entries::moments);
+        let mut all = self.versions.iter().map(|(from, _)| from).chain(of_entries);
+        all.any(|from| matches!(from, Moment::Instructions(1..)))
+    }
+
+    /// What is to be said of files that are not what they were.
+    #[must_use]
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// The bytes at an address.
+    #[must_use]
+    pub fn bytes(&self, space: Space, address: u64) -> Option<&[u8]> {
+        let (start, part) = self.part(space, address)?;
+        Some(part.from(start, address))
+    }
+
+    /// The function at an address.
+    #[must_use]
+    pub fn place(&self, space: Space, address: u64) -> Option<Place> {
+        let (_, part) = self.part(space, address)?;
+        let file = part.file.as_ref()?;
+        let at = address.wrapping_sub(part.shift);
+        let tables = [file.image.as_ref().map(|image| &image.table), file.separate.as_ref()];
+        // A symbol without a size is where something begins, and does not say how far it goes.
+        let holds = |symbol: &Symbol<'_>| symbol.size > 0 || symbol.address == at;
+        let symbol = tables.into_iter().flatten().find_map(|table| table.find(at).filter(holds))?;
+        let function = demangle(symbol.name).into_owned();
+        let (offset, bytes) = (at - symbol.address, symbol.size);
+        Some(Place { function, offset, bytes, file: file.path.clone() })
+    }
+
+    /// The file that the code at an address is of, and its address there.
+    #[must_use]
+    pub fn in_file(&self, space: Space, address: u64) -> Option<(&Path, u64)> {
+        let (_, part) = self.part(space, address)?;
+        let file = part.file.as_ref()?;
+        Some((&file.path, address.wrapping_sub(part.shift)))
+    }
+
+    /// What a version has at an address, and where that begins.
+    fn part(&self, space: Space, address: u64) -> Option<(u64, &Part)> {
+        match self.pairs.get(space.0 as usize) {
+            // The upper half of all addresses is the kernel's.
+            Some([process, kernel]) if address >> 63 == 0 => {
+                self.layer(*process, address).or_else(|| self.layer(*kernel, address))
+            }
+            Some([process, kernel]) => self.layer(*kernel, address).or_else(|| self.layer(*process, address)),
+            None => self.layer(space, address),
+        }
+    }
+
+    fn layer(&self, space: Space, address: u64) -> Option<(u64, &Part)> {
+        let ((of, start), part) = self.places.range(..=(space, address)).next_back()?;
+        (*of == space && address < part.end).then_some((*start, part))
+    }
+}
+
+impl image::Image for Code {
+    fn read(&self, space: Space, address: u64) -> Result<&[u8], NoImage> {
+        let (start, part) = self.part(space, address).ok_or(NoImage { address })?;
+        Some(part.from(start, address)).filter(|bytes| !bytes.is_empty()).ok_or(NoImage { address })
+    }
+}
+
+/// Code as it is at a moment.
+#[derive(Debug)]
+pub(crate) struct Now<'c> {
+    code: &'c Code,
+    space: Cell<Space>,
+}
+
+impl<'c> Now<'c> {
+    pub(crate) fn new(code: &'c Code) -> Now<'c> {
+        Now { code, space: Cell::new(Space::ANY) }
+    }
+
+    /// It is this version from here on.
+    pub(crate) fn change(&self, space: Space) {
+        self.space.set(space);
+    }
+}
+
+impl image::Image for Now<'_> {
+    fn read(&self, space: Space, address: u64) -> Result<&[u8], NoImage> {
+        self.code.read(space, address)
+    }
+
+    /// Which process runs is said by notes. The kernel and a program may have address spaces of their own (page table
+    /// isolation), and the kernel gives them new ones.
+    fn space(&self, _cr3: u64, _is_guest: bool) -> Space {
+        self.space.get()
+    }
+}
+
+/// Code that is being put together.
+pub(crate) struct Making<'f> {
+    code: Code,
+    files: &'f Files,
+    /// What there is in the version that is being made.
+    now: BTreeMap<u64, Part>,
+    count: u64,
+}
+
+impl<'f> Making<'f> {
+    pub(crate) fn new(files: &'f Files) -> Making<'f> {
+        Making { code: Code::default(), files, now: BTreeMap::new(), count: 0 }
+    }
+}
+
+impl Making<'_> {
+    pub(crate) fn take(&mut self, from: Moment, what: &What) {
+        match what {
+            What::Exec { .. } => {
+                self.close(from);
+                // The upper half of all addresses is the kernel's.
+                self.now.retain(|start, _| start >> 63 != 0);
+            }
+            What::Image(image) => {
+                if let Some(part) = self.mapped(image) {
+                    self.add(from, image.start, part);
+                }
+            }
+            What::Code { start, code } => {
+                let Some(end) = start.checked_add(code.len() as u64) else { return };
+                let part = Part { end, file: None, shift: 0, at: 0, bytes: code.as_slice().into() };
+                self.add(from, *start, part);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a part; in a new version, where something else lies there.
+    fn add(&mut self, from: Moment, start: u64, part: Part) {
+        let overlapping: Vec<u64> = self.overlapping(start, part.end).collect();
+        let is_the_same = |at: &u64| {
+            let old = &self.now[at];
+            *at == start && old.end == part.end && old.from(start, start) == part.from(start, start)
+        };
+        if overlapping.iter().all(is_the_same) && !overlapping.is_empty() {
+            return;
+        }
+        if !overlapping.is_empty() {
+            self.close(from);
+            overlapping.iter().for_each(|at| self.cut(*at, start, part.end));
+        }
+        self.now.insert(start, part);
+    }
+
+    /// Where parts begin that lie between two addresses, or reach in between.
+    fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = u64> {
+        let before = self.now.range(..start).next_back().filter(|(_, part)| part.end > start);
+        let inside = self.now.range(start..end);
+        before.into_iter().chain(inside).map(|(at, _)| *at)
+    }
+
+    /// Takes what lies between two addresses out of the part at `at`.
+    fn cut(&mut self, at: u64, start: u64, end: u64) {
+        let Some(part) = self.now.remove(&at) else { return };
+        let mut keep = |from: u64, to: u64| {
+            if from < to {
+                self.now.insert(from, Part { end: to, at: part.at + (from - at) as usize, ..part.clone() });
+            }
+        };
+        keep(at, start.clamp(at, part.end));
+        keep(end.clamp(at, part.end), part.end);
+    }
+
+    /// Ends a version: what comes is of another one, from an instruction on.
+    fn close(&mut self, from: Moment) {
+        let space = Space(self.count);
+        self.put(space);
+        self.count += 1;
+        if self.code.versions.is_empty() {
+            self.code.versions.push((Moment::BEGIN, space));
+        }
+        let from = self.code.versions.last().map_or(from, |(last, _)| from.not_before(*last));
+        self.code.versions.push((from, Space(self.count)));
+    }
+
+    fn put(&mut self, space: Space) {
+        let parts = self.now.iter().map(|(start, part)| ((space, *start), part.clone()));
+        self.code.places.extend(parts);
+    }
+
+    pub(crate) fn finish(mut self) -> Code {
+        let last = Space(self.count);
+        self.put(last);
+        if self.code.versions.is_empty() {
+            self.code.versions.push((Moment::BEGIN, last));
+        }
+        self.code
+    }
+
+    /// A part of a file that is mapped.
+    fn mapped(&mut self, mapped: &Mapped) -> Option<Part> {
+        let file = self.file(mapped)?;
+        let at = usize::try_from(mapped.offset).ok()?;
+        let left = file.bytes.len().checked_sub(at)? as u64;
+        let end = mapped.start.checked_add(left.min(mapped.bytes))?;
+        let shift = file.image.as_ref().and_then(|image| {
+            let by_code = image.shift_of_code(mapped.start, mapped.offset);
+            // What is mapped may begin before the code.
+            let by_begin = || Some(mapped.start.wrapping_sub(image.address_of(mapped.offset)?));
+            by_code.or_else(by_begin)
+        });
+        Some(Part { end, shift: shift.unwrap_or(0), at, bytes: file.bytes.clone(), file: Some(file) })
+    }
+
+    /// A file; `None` where it is not what it was.
+    fn file(&mut self, mapped: &Mapped) -> Option<Arc<File>> {
+        match self.files.get(&mapped.path, mapped.build_id.as_deref()) {
+            Ok(file) => Some(file),
+            Err(why) => {
+                if !self.code.problems.contains(&why) {
+                    self.code.problems.push(why);
+                }
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::Reached;
+    use mote_pt::image::Image as _;
+    use std::fs;
+
+    fn note(tid: i32, instructions: u64, what: What) -> Note {
+        Note { pid: 7, tid, cpu: None, instructions: Some(instructions), time: None, what }
+    }
+
+    fn code(start: u64, bytes: &[u8]) -> What {
+        What::Code { start, code: bytes.to_vec() }
+    }
+
+    /// What a thread finds at an address while it executes an instruction.
+    fn check(made: &Code, instruction: u64, address: u64, expect: Option<&[u8]>) {
+        let versions = made.versions().iter().rev();
+        let is_reached = |from: Moment| from.is_reached(instruction, Reached::default());
+        let (_, space) = versions.into_iter().find(|(from, _)| is_reached(*from)).expect("a version");
+        let expect = expect.ok_or(NoImage { address });
+        assert_eq!(made.read(*space, address), expect, "{address:#x} at {instruction}");
+    }
+
+    #[test]
+    fn code_that_changes_has_versions() {
+        let notes = [
+            note(7, 0, code(0x1000, &[1, 2, 3, 4])),
+            note(7, 5, code(0x2000, &[9])),
+            note(7, 10, code(0x1002, &[7])),
+            // The same again is no change.
+            note(7, 12, code(0x1002, &[7])),
+            note(7, 20, What::Exec { path: "/bin/other".into() }),
+            note(7, 20, code(0x1000, &[8])),
+        ];
+        let made = Code::of(notes.iter(), 7, &Files::default());
+        assert_eq!(made.versions().len(), 3);
+        check(&made, 0, 0x1000, Some(&[1, 2, 3, 4]));
+        // What comes to a free place was there all the time, as far as this thread can tell.
+        check(&made, 0, 0x2000, Some(&[9]));
+        check(&made, 10, 0x1000, Some(&[1, 2]));
+        check(&made, 10, 0x1002, Some(&[7]));
+        check(&made, 10, 0x1003, Some(&[4]));
+        check(&made, 20, 0x1000, Some(&[8]));
+        check(&made, 20, 0x2000, None);
+    }
+
+    #[test]
+    fn what_other_threads_note_is_from_before() {
+        let notes = [note(8, 1000, code(0x1000, &[1])), note(8, 2000, code(0x1000, &[2]))];
+        let made = Code::of(notes.iter(), 7, &Files::default());
+        check(&made, 0, 0x1000, Some(&[2]));
+    }
+
+    #[test]
+    fn files_that_are_not_what_they_were_are_said() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let file = folder.path().join("file");
+        fs::write(&file, [0x90; 100]).expect("a file");
+        let image = |path: &Path, build_id: Option<&str>| {
+            let build_id = build_id.map(str::to_owned);
+            let path = path.to_owned();
+            note(7, 0, What::Image(Mapped { start: 0x1000, bytes: 4096, path, offset: 10, build_id }))
+        };
+        let made = Code::of([image(&file, None)].iter(), 7, &Files::default());
+        assert_eq!((made.bytes(Space(0), 0x1000).map(<[u8]>::len), made.problems().len()), (Some(90), 0));
+        for (wrong, why) in [
+            (image(&file, Some("c0ffee")), "it is another build now"),
+            (image(&folder.path().join("gone"), None), "No such file"),
+        ] {
+            let made = Code::of([wrong].iter(), 7, &Files::default());
+            assert_eq!(made.bytes(Space(0), 0x1000), None);
+            assert!(made.problems()[0].contains(why), "{:?}", made.problems());
+        }
+    }
+}
