@@ -5,6 +5,7 @@
 //! ([`mote_bpf::bucket`]).
 
 use mote_bpf::bucket;
+use std::collections::BTreeSet;
 
 /// Buckets per power of two, as a power of two.
 const BITS: u32 = 5;
@@ -69,6 +70,40 @@ impl Histogram {
         (0..).zip(&self.counts).filter(|(_, count)| **count > 0).map(bucket)
     }
 
+    /// The same in at most `most` rows, or in as many as there are powers of two: what people can look at.
+    #[must_use]
+    pub fn rows(&self, most: usize) -> Vec<(u64, u64, u64)> {
+        let [rows] = Histogram::same_rows([self], most);
+        rows
+    }
+
+    /// Rows of several histograms, of the same widths: together at most `most`, or as many as there are powers of two.
+    #[must_use]
+    pub fn same_rows<const N: usize>(all: [&Histogram; N], most: usize) -> [Vec<(u64, u64, u64)>; N] {
+        let mut bits = BITS;
+        loop {
+            let rows = all.map(|histogram| histogram.rows_of(bits));
+            let firsts: BTreeSet<u64> = rows.iter().flatten().map(|row| row.0).collect();
+            if bits == 0 || firsts.len() <= most {
+                return rows;
+            }
+            bits -= 1;
+        }
+    }
+
+    /// Rows of which each power of two has 2^`bits`.
+    fn rows_of(&self, bits: u32) -> Vec<(u64, u64, u64)> {
+        let mut rows: Vec<(u64, u64, u64)> = Vec::new();
+        for (value, _, count) in self.buckets() {
+            let (first, last) = wide(value, bits);
+            match rows.last_mut().filter(|row| row.0 == first) {
+                Some(row) => row.2 += count,
+                None => rows.push((first, last, count)),
+            }
+        }
+        rows
+    }
+
     /// The mean, rounded down; `None` without values.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
@@ -87,6 +122,15 @@ impl Histogram {
         let (low, high) = (bucket::start::<BITS>(place as u32), bucket::end::<BITS>(place as u32));
         Some(low.midpoint(high).clamp(self.min, self.max))
     }
+}
+
+/// First and last value of the bucket of a value, where each power of two has 2^`bits` of them.
+fn wide(value: u64, bits: u32) -> (u64, u64) {
+    let Some(shift) = value.checked_ilog2().and_then(|power| power.checked_sub(bits)) else {
+        return (value, value);
+    };
+    let first = value >> shift << shift;
+    (first, first | ((1 << shift) - 1))
 }
 
 #[cfg(test)]
@@ -110,6 +154,24 @@ mod tests {
             histogram.mean(),
             Some((values.iter().map(|v| u128::from(*v)).sum::<u128>() / 10_000) as u64)
         );
+    }
+
+    #[test]
+    fn rows_are_as_few_as_wished_and_hold_all_values() {
+        let mut histogram = Histogram::default();
+        (0..2000).for_each(|value| histogram.add(value));
+        histogram.add(u64::MAX);
+        assert_eq!(histogram.rows(usize::MAX).len(), histogram.buckets().count());
+        for most in [5, 20, 30, 100] {
+            let rows = histogram.rows(most);
+            assert!(rows.len() <= most.max(13), "{most}: {rows:?}");
+            assert_eq!(rows.iter().map(|row| row.2).sum::<u64>(), 2001);
+            assert!(
+                rows.windows(2).all(|pair| pair[0].1 < pair[1].0) && rows.iter().all(|row| row.0 <= row.1)
+            );
+        }
+        let rows = histogram.rows(1);
+        assert_eq!((rows[0], rows[1], rows[5]), ((0, 0, 1), (1, 1, 1), (16, 31, 16)));
     }
 
     #[test]

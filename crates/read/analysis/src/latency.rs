@@ -56,7 +56,7 @@ pub struct SlowCall {
     pub waker_comm: String,
     /// For how long the waker's cgroup had held it back meanwhile.
     pub waker_throttled_ns: u64,
-    /// Who ran on the CPU that it got after its longest wait for one, as `waker_tid`; 0 for the idle task.
+    /// The thread that ran on the CPU that it got after its longest wait for one, as `waker_tid`; 0 for the idle task.
     pub rival_tid: u32,
     /// Its name; empty when it did not wait for a CPU.
     pub rival_comm: String,
@@ -148,7 +148,7 @@ impl SlowCall {
         self.offcpu_ns.saturating_sub(self.runqueue_ns.max(self.throttled_ns))
     }
 
-    /// Who had the CPU.
+    /// The thread that had the CPU.
     fn rival(&self) -> String {
         match (self.rival_tid, self.rival_comm.as_str()) {
             (_, "") | (0, _) => String::new(),

@@ -3,7 +3,7 @@
 use crate::analysis::Analysis;
 use crate::report::{GAPS_MAX, Gap, Lost, LostCause};
 use mote_journal::Summary;
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_timeline::{LossRecord, Place, Record, Trace};
 use std::collections::BTreeMap;
 

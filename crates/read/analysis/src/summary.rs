@@ -104,7 +104,7 @@ fn command<'a>(facts: impl Iterator<Item = &'a Facts>) -> Vec<String> {
 fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[ThreadCount]) -> Vec<ProcessSeen> {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let mut seen = BTreeSet::new();
-    let told: Vec<ProcessSeen> = facts
+    let noted: Vec<ProcessSeen> = facts
         .flat_map(|facts| &facts.processes)
         // Both traces of a recording may tell of a process, and more than once.
         .filter(|process| seen.insert((process.pid, &process.exe)))
@@ -115,8 +115,8 @@ fn processes<'a>(facts: impl Iterator<Item = &'a Facts>, threads: &[ThreadCount]
             exe: text(&process.exe),
         })
         .collect();
-    if !told.is_empty() {
-        return told;
+    if !noted.is_empty() {
+        return noted;
     }
     let mut seen: BTreeMap<u32, ProcessSeen> = BTreeMap::new();
     for thread in threads {

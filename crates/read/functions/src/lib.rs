@@ -18,11 +18,13 @@
 mod arch;
 pub mod arguments;
 mod binary;
+mod lists;
 mod object;
 mod pattern;
 mod starts;
 mod way;
 
+pub use lists::{Listed, Lists, beside_of};
 pub use object::{Object, Part, similar_names};
 pub use pattern::{DECLARED, Pattern, Values};
 pub use starts::LeftOut;
@@ -74,12 +76,21 @@ pub struct Function {
 /// Decodes all of its code once: some 100 MB/s. At most 512 MiB of sections are loaded; of tables of jumps at most
 /// 8 M entries are read: where there are more, any place may be jumped to.
 pub fn read(image: &Image) -> Result<Functions, ImageError> {
+    read_with(image, &Table::default())
+}
+
+/// The same, with the names that something else tells: a probe list.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(image: &Image, others: &Table) -> Result<Functions, ImageError> {
     let binary = mote_symbol::with_elf(&image.path, binary::Reading(arch::ARCHITECTURE))?;
     let binary = within_bounds(binary, &image.path)?;
     let mut symbols = image.table.clone();
-    if let Some(others) = mote_symbol::separate_symbols(image) {
-        symbols.merge(&others);
+    if let Some(separate) = mote_symbol::separate_symbols(image) {
+        symbols.merge(&separate);
     }
+    symbols.merge(others);
     Ok(found(&binary, &symbols, image))
 }
 

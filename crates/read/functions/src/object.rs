@@ -1,9 +1,11 @@
 //! A program or library whose functions are wanted: a file, or what a process has mapped.
 
-use crate::{Function, Functions, Pattern, read};
+use crate::lists::{Listed, Lists};
+use crate::{Function, Functions, Pattern, read_with};
 use mote_pattern::similar;
 use mote_symbol::functions::{Functions as Debug, Signature};
-use mote_symbol::{Image, ImageError, demangle, mapped, names};
+use mote_symbol::mapped::{self, FileId};
+use mote_symbol::{Image, ImageError, demangle, names};
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
@@ -19,6 +21,8 @@ pub struct Object {
     pub found: Functions,
     /// What a process has mapped, and the file that it is.
     pub mapped: Option<Part>,
+    /// What probe lists say of it.
+    pub listed: Listed,
     debug: Option<Debug>,
 }
 
@@ -40,33 +44,42 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Looks through a file.
+    /// Looks through a file; `lists` have names for it.
     ///
     /// # Errors
     /// As [`read`].
-    pub fn of_file(path: &Path) -> Result<Object, ImageError> {
-        Object::read(path, path, |_| 0)
+    pub fn of_file(path: &Path, lists: &Lists) -> Result<Object, ImageError> {
+        let image = Image::open(path)?;
+        let listed = lists.of_file(&image, path);
+        Object::read(path, path, &image, listed)
     }
 
-    /// Looks through all that a process has mapped as code; also returns what could not be read, and why. Nothing at
-    /// all when it has ended, or belongs to another user.
+    /// Looks through all that a process has mapped as code, but for the files that are `known`; these become all that
+    /// it has. Also returns what could not be read, and why. Nothing at all when it has ended, or belongs to another
+    /// user.
     #[must_use]
-    pub fn of_process(pid: u32) -> (Vec<Object>, Vec<(PathBuf, String)>) {
-        let (mut objects, mut left_out, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    pub fn of_process(
+        pid: u32,
+        lists: &Lists,
+        known: &mut HashSet<FileId>,
+    ) -> (Vec<Object>, Vec<(PathBuf, String)>) {
+        let (mut objects, mut left_out) = (Vec::new(), Vec::new());
         for mapped in mapped::code(pid) {
             let map = &mapped.map;
-            let Some(id) = mapped.file.filter(|id| seen.insert(*id)) else { continue };
+            let Some(id) = mapped.file.filter(|id| known.insert(*id)) else { continue };
             let path = PathBuf::from(&map.path);
             let opened = id.open(pid, (map.start, map.end), &map.path).map_err(|why| why.to_string());
             let found = opened.and_then(|file| {
                 use std::os::fd::AsRawFd;
                 let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-                let shift = |image: &Image| {
-                    image.shift_of_code(map.start, map.offset).unwrap_or(map.start.wrapping_sub(map.offset))
-                };
-                let object = Object::read(&opened, &path, shift).map_err(|why| why.to_string())?;
+                let why = |why: ImageError| why.to_string();
+                let image = Image::open(&opened).map_err(why)?;
+                let shift = image.shift_of_code(map.start, map.offset);
+                let shift = shift.unwrap_or(map.start.wrapping_sub(map.offset));
+                let listed = lists.of_mapped(&image, pid, (id, &file), map);
+                let object = Object::read(&opened, &path, &image, listed).map_err(why)?;
                 let part = Part { start: map.start, offset: map.offset, file };
-                Ok(Object { mapped: Some(part), ..object })
+                Ok(Object { shift, mapped: Some(part), ..object })
             });
             match found {
                 Ok(object) => objects.push(object),
@@ -76,12 +89,11 @@ impl Object {
         (objects, left_out)
     }
 
-    /// Looks through a file; `shift` says how far from its addresses it is loaded.
-    fn read(file: &Path, path: &Path, shift: impl FnOnce(&Image) -> u64) -> Result<Object, ImageError> {
-        let image = Image::open(file)?;
-        let found = read(&image)?;
-        let debug = Debug::of(&image, file);
-        Ok(Object { path: path.to_owned(), shift: shift(&image), found, mapped: None, debug })
+    /// Looks through a file, which is opened at `file` and called `path`.
+    fn read(file: &Path, path: &Path, image: &Image, listed: Listed) -> Result<Object, ImageError> {
+        let found = read_with(image, &listed.table())?;
+        let debug = Debug::of(image, file);
+        Ok(Object { path: path.to_owned(), shift: 0, found, mapped: None, listed, debug })
     }
 
     /// Its name without its directory.
@@ -116,7 +128,11 @@ impl Object {
     /// File and line of a function.
     #[must_use]
     pub fn place(&self, function: &Function) -> Option<(String, u32)> {
-        self.debug.as_ref()?.place(function.address)
+        let listed = || {
+            let function = self.listed.list.as_ref()?.function(function.address)?;
+            Some((function.file.clone()?, function.line.unwrap_or(0)))
+        };
+        self.debug.as_ref().and_then(|debug| debug.place(function.address)).or_else(listed)
     }
 }
 

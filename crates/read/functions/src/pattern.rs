@@ -127,6 +127,12 @@ impl Pattern {
         self.file.is_some()
     }
 
+    /// Whether it may mean functions of the program or library `file`.
+    #[must_use]
+    pub fn fits_file(&self, file: &str) -> bool {
+        self.file.as_ref().is_none_or(|glob| glob.matches(file))
+    }
+
     /// Whether it means the functions of a source file.
     #[must_use]
     pub fn has_source(&self) -> bool {
@@ -148,7 +154,7 @@ impl Pattern {
     /// Whether it means the function `symbol` of the program or library `file`; `source` is asked for its source file
     /// where that matters.
     pub fn fits(&self, file: &str, symbol: &str, source: impl FnOnce() -> Option<String>) -> bool {
-        if self.file.as_ref().is_some_and(|glob| !glob.matches(file)) {
+        if !self.fits_file(file) {
             return false;
         }
         match &self.source {

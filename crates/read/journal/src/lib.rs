@@ -19,6 +19,13 @@ pub const FILE: &str = "journal.jsonl";
 /// when nothing was asked for.
 pub const AGGREGATES: [&str; 2] = ["aggregates.txt", "aggregates.json"];
 
+/// The table in [`AGGREGATES`] of calls that were counted in processes.
+pub const CALLS: &str = "calls of functions";
+/// Its column of functions.
+pub const CALLS_FUNCTION: &str = "function";
+/// Its column of calls that have not returned, where returns were counted.
+pub const CALLS_UNDER_WAY: &str = "under way";
+
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
@@ -66,6 +73,11 @@ pub enum Fact {
     Event(EventSource),
     /// How far kernel events' times are from those of processes' events.
     Offset(ClockOffset),
+    /// The recording has a hardware trace (Intel PT).
+    Hardware {
+        /// Where: a directory in that of the recording.
+        directory: String,
+    },
     /// An event of the kernel that was chosen and is not recorded.
     Refused {
         /// Its provider.
@@ -204,7 +216,7 @@ pub struct Summary {
     pub bytes: u64,
     /// Packets of the data streams.
     pub packets: u64,
-    /// Lost events by cause (`mote_layout::Cause` names them).
+    /// Lost events by cause (`mote_loss::Cause` names them).
     pub lost: BTreeMap<String, u64>,
     /// How many times it is not known how many events were lost: a traced process has overwritten the counters.
     #[serde(default)]
@@ -231,7 +243,7 @@ pub const UNKNOWN_LOSS: &str = "unknown";
 pub const UNKNOWN_LOSS_ADVICE: &str = "a process joined late or not at all, or overwrote its buffers: the problems \
                                        above say which process, and what to do";
 
-/// Causes of loss that only kernel events have, beside those of `mote_layout::Cause`.
+/// Causes of loss that only kernel events have, beside those of `mote_loss::Cause`.
 pub const KERNEL_LOSSES: [(&str, &str); 3] = [
     ("nested", "an event happened while two others were being written on its CPU; nothing can be done"),
     ("threads", "more threads ran at a time than mote can follow: record fewer processes, or all with -a"),

@@ -13,7 +13,9 @@ use gimli::{
 };
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A function as it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,17 @@ pub struct Parameter {
     pub place: Place,
 }
 
+/// A piece of code, and the line of the source that it is there for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The code, in addresses of its file.
+    pub code: Range<u64>,
+    /// The source file.
+    pub file: Arc<str>,
+    /// The line in it, from 1.
+    pub line: u32,
+}
+
 /// Debug information, ready to be asked for functions.
 pub struct Functions {
     context: addr2line::Context<Reader>,
@@ -70,6 +83,34 @@ impl Functions {
     pub fn place(&self, address: u64) -> Option<(String, u32)> {
         let found = self.context.find_location(address).ok()??;
         Some((found.file?.to_owned(), found.line.unwrap_or(0)))
+    }
+
+    /// The lines of all code, in the order of addresses: a piece of code may be of several lines, and a line have
+    /// several pieces.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        let Ok(found) = self.context.find_location_range(0, u64::MAX) else { return Vec::new() };
+        let line = |(begin, bytes, place): (u64, u64, addr2line::Location<'_>)| {
+            let (file, line) = (place.file?.into(), place.line.filter(|line| *line > 0)?);
+            Some(Line { code: begin..begin.checked_add(bytes)?, file, line })
+        };
+        found.filter_map(line).collect()
+    }
+
+    /// The functions that the code at `address` belongs to, the innermost first: all but the last one were inlined.
+    /// Each has its name, as the linker has it, and the place in the source where it is: the innermost one's is that of
+    /// the code, the others' are those of the calls in whose places the inlined ones stand.
+    #[must_use]
+    pub fn inlined(&self, address: u64) -> Vec<(String, Option<(String, u32)>)> {
+        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else { return Vec::new() };
+        let mut functions = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|name| name.raw_name().ok()).unwrap_or_default();
+            let place =
+                frame.location.and_then(|place| Some((place.file?.to_owned(), place.line.unwrap_or(0))));
+            functions.push((name.into_owned(), place));
+        }
+        functions
     }
 
     /// Takes the debug information of a file; `None` when it is broken.

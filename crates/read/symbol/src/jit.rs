@@ -34,8 +34,8 @@ impl PerfMap {
     pub fn find(&self, address: u64) -> Option<(&str, u64)> {
         let behind = self.functions.partition_point(|(range, _)| range.start <= address);
         // Code that was thrown away may lie under the begin of newer code: a few are looked through.
-        let near = self.functions.get(behind.saturating_sub(16)..behind)?;
-        let (range, name) = near.iter().rev().find(|(range, _)| range.contains(&address))?;
+        let before = self.functions.get(behind.saturating_sub(16)..behind)?;
+        let (range, name) = before.iter().rev().find(|(range, _)| range.contains(&address))?;
         Some((self.names.get(name.clone())?, address - range.start))
     }
 }

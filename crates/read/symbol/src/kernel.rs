@@ -118,8 +118,9 @@ fn rank(name: &str) -> (bool, usize) {
     (mark, name.bytes().take_while(|byte| *byte == b'_').count())
 }
 
-/// Address, name and module of a line when it is of code.
-pub(crate) fn code_symbol(line: &str) -> Option<(u64, &str, Option<&str>)> {
+/// Address, name and module (without its brackets) of a line of `/proc/kallsyms` when it is of code.
+#[must_use]
+pub fn code_symbol(line: &str) -> Option<(u64, &str, Option<&str>)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
     matches!(words.next()?, "t" | "T" | "w" | "W").then_some(())?;

@@ -71,6 +71,14 @@ pub enum Doubt {
     NotMapped,
     /// It is what the stack of a process led to, and no code; what was behind it is left away.
     Cut,
+    /// The stack is deeper than what was copied of it.
+    Copy,
+    /// The stack goes on in code whose frames are not known.
+    NoFrames,
+    /// The stack has more functions than are recorded.
+    Deep,
+    /// The stack goes on on another one, which was not copied.
+    OtherStack,
     /// The file is not there any more, or cannot be read.
     Missing(Arc<str>),
     /// The file has changed since: another build id.
@@ -85,6 +93,14 @@ pub enum Doubt {
     Generated,
 }
 
+impl Doubt {
+    /// Whether it is why the rest of a stack is not known.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        matches!(self, Doubt::Cut | Doubt::Copy | Doubt::NoFrames | Doubt::Deep | Doubt::OtherStack)
+    }
+}
+
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -97,6 +113,16 @@ impl fmt::Display for Doubt {
             Doubt::Cut => f.write_str(
                 "code without frame pointers (build with -fno-omit-frame-pointer)",
             ),
+            Doubt::Copy => {
+                f.write_str("deeper than the copy that was made of them (record with a larger --stack-size)")
+            }
+            Doubt::NoFrames => f.write_str(
+                "code without .eh_frame or frame pointers, or of a process that had gone before its files were read",
+            ),
+            Doubt::Deep => f.write_str("more functions than are recorded"),
+            Doubt::OtherStack => {
+                f.write_str("a signal handler on a stack of its own, behind the function that it has interrupted")
+            }
             Doubt::Missing(path) => write!(f, "{path} does not exist any more"),
             Doubt::Changed(path) => write!(f, "{path} has changed since the recording (its build id is another one)"),
             Doubt::Newer(path) => write!(f, "{path} has no build id, and was written after the recording"),
@@ -172,7 +198,7 @@ impl Location {
     /// Whether it stands for the rest of a stack that is not known.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        self.doubt == Some(Doubt::Cut)
+        self.doubt.as_ref().is_some_and(Doubt::is_cut)
     }
 
     /// Whether it is an address of the kernel.

@@ -116,15 +116,29 @@ impl FileId {
         }
     }
 
+    /// Opens the regular file `path` below the process's root, which lies beside this one: following no links.
+    ///
+    /// # Errors
+    /// As [`FileId::open`].
+    pub fn open_beside(&self, pid: u32, path: &str) -> io::Result<File> {
+        if self.may_block(pid) {
+            return Err(failed(Errno(libc::EOPNOTSUPP)));
+        }
+        let found = in_root(pid, path)?;
+        let device = fd::identity(found.raw()).map_err(failed)?.device;
+        // Something that may let us wait for ever can be mounted there.
+        let is_beside = (libc::major(device), libc::minor(device)) == self.device;
+        if is_beside || mount_device(pid, &found) == Some(self.device) {
+            open_pinned(&found)
+        } else {
+            Err(failed(Errno(libc::EXDEV)))
+        }
+    }
+
     /// The file with this name below the process's root, if it is this one.
     fn below_root(&self, pid: u32, path: &str) -> io::Result<Fd> {
-        let root = text(&format!("/proc/{pid}/root"))?;
-        let root = fd::open(&root, libc::O_PATH | libc::O_DIRECTORY, 0).map_err(failed)?;
-        let found = fd::open_in_root(&root, &text(path)?, libc::O_PATH).map_err(failed)?;
+        let found = in_root(pid, path)?;
         let identity = fd::identity(found.raw()).map_err(failed)?;
-        if !identity.is_regular {
-            return Err(failed(Errno(libc::ENXIO)));
-        }
         let device = (libc::major(identity.device), libc::minor(identity.device));
         // Some file systems have a number for each part of them (btrfs), and mappings the whole one's.
         let is_it = device == self.device || mount_device(pid, &found) == Some(self.device);
@@ -143,10 +157,40 @@ impl FileId {
     }
 }
 
+/// A regular file below a process's root, by a descriptor by which nothing can be read.
+fn in_root(pid: u32, path: &str) -> io::Result<Fd> {
+    let root = text(&format!("/proc/{pid}/root"))?;
+    let root = fd::open(&root, libc::O_PATH | libc::O_DIRECTORY, 0).map_err(failed)?;
+    let found = fd::open_in_root(&root, &text(path)?, libc::O_PATH).map_err(failed)?;
+    match fd::identity(found.raw()).map_err(failed)?.is_regular {
+        true => Ok(found),
+        false => Err(failed(Errno(libc::ENXIO))),
+    }
+}
+
 /// Opens a file for reading that is pinned by a descriptor: this one, whatever has happened to its name.
 fn open_pinned(found: &Fd) -> io::Result<File> {
     let careful = libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().read(true).custom_flags(careful).open(format!("/proc/self/fd/{}", found.raw()))
+}
+
+/// Opens the regular file with this name in our own mount namespace, following no links: for what has to be found
+/// without a process that has mapped it. Whoever asks has to look whether it is the right one (its build id): anybody
+/// may have put it there.
+///
+/// # Errors
+/// As open(2); `ENXIO` when it is not a regular file, `EOPNOTSUPP` when its file system may let us wait for ever.
+pub fn open_named(path: &str) -> io::Result<File> {
+    let mounts = table("/proc/self/mountinfo");
+    let shown = shown(path);
+    let all = mounts.lines().filter_map(Mount::parse).filter(|mount| mount.holds(&shown));
+    // Of those at one place the last one is on top.
+    let mount = all.max_by_key(|mount| mount.point.len());
+    if mount.is_none_or(|mount| mount.kind.starts_with("fuse")) {
+        return Err(failed(Errno(libc::EOPNOTSUPP)));
+    }
+    let found = in_root(std::process::id(), path)?;
+    open_pinned(&found)
 }
 
 /// Opens a regular file of user `owner` in the directory `/tmp` that `root` has, which is `/proc/PID/root` or `/`.
@@ -184,6 +228,18 @@ impl Mount<'_> {
         let device = (major.parse().ok()?, minor.parse().ok()?);
         Some(Mount { id, device, point: words.nth(1)?, kind: behind.next()? })
     }
+
+    /// Whether a path, as mountinfo writes it, is below the mount point.
+    fn holds(&self, shown: &str) -> bool {
+        let rest = shown.strip_prefix(self.point.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+/// A path as mountinfo writes it: proc_pid_mountinfo(5), and `mangle` of the kernel's fs/seq_file.c.
+fn shown(path: &str) -> String {
+    const ESCAPED: [(char, &str); 4] = [('\\', "\\134"), (' ', "\\040"), ('\t', "\\011"), ('\n', "\\012")];
+    ESCAPED.iter().fold(path.to_owned(), |path, (c, by)| path.replace(*c, by))
 }
 
 /// Device of the mount that an open file is on.
@@ -266,6 +322,20 @@ mod tests {
     }
 
     #[test]
+    fn mount_points_hold_what_is_below_them() {
+        let holds = |point: &str, path: &str| {
+            let line = format!("36 35 98:0 / {point} rw - ext4 /dev/sda rw");
+            Mount::parse(&line).expect("a mount").holds(&shown(path))
+        };
+        assert!(holds("/", "/a b") && holds("/mnt", "/mnt/a"));
+        assert!(!holds("/mnt", "/mnt2/a") && !holds("/mnt/a", "/mnt/b"));
+        assert!(holds(r"/mnt/a\040b", "/mnt/a b/file") && !holds(r"/mnt/a\040b", "/mnt/a c/file"));
+        assert!(holds(r"/a\134b\011\012", "/a\\b\t\n/file"));
+        // A name that looks like what is escaped.
+        assert!(!holds(r"/mnt/a\040b", r"/mnt/a\040b/file") && holds(r"/mnt/a\134040b", r"/mnt/a\040b/file"));
+    }
+
+    #[test]
     fn the_mapped_file_is_opened_both_ways() {
         let pid = std::process::id();
         let exe = std::env::current_exe().expect("known");
@@ -275,6 +345,7 @@ mod tests {
             |file: &File| file.metadata().expect("open").ino() == fs::metadata(&exe).expect("there").ino();
         assert!(is_it(&file.open(pid, (map.start, map.end), &map.path).expect("by either way")));
         assert!(file.below_root(pid, &map.path).is_ok());
+        assert!(is_it(&open_named(&map.path).expect("by its name")));
     }
 
     #[test]
@@ -292,12 +363,24 @@ mod tests {
         let file = FileId { device, inode: data.ino() };
         let error =
             |name: &str| file.below_root(pid, &path(name)).map(drop).map_err(|why| why.raw_os_error());
+        let beside =
+            |name: &str| file.open_beside(pid, &path(name)).map(drop).map_err(|why| why.raw_os_error());
+        assert_eq!((beside("file"), beside("other")), (Ok(()), Ok(())));
+        assert_eq!(beside("link"), Err(Some(libc::ELOOP)));
+        assert_eq!(beside("pipe"), Err(Some(libc::ENXIO)));
+        assert_eq!(beside("none"), Err(Some(libc::ENOENT)));
         assert_eq!(error("file"), Ok(()));
         assert_eq!(error("other"), Err(Some(libc::ESTALE)));
         assert_eq!(error("link"), Err(Some(libc::ELOOP)));
         // It has no writer: opening it would wait for ever.
         assert_eq!(error("pipe"), Err(Some(libc::ENXIO)));
         assert_eq!(error("none"), Err(Some(libc::ENOENT)));
+        let named = |name: &str| open_named(&path(name)).map(drop).map_err(|why| why.raw_os_error());
+        assert_eq!((named("file"), named("other")), (Ok(()), Ok(())));
+        assert_eq!(named("link"), Err(Some(libc::ELOOP)));
+        assert_eq!(named("pipe"), Err(Some(libc::ENXIO)));
+        assert_eq!(named("none"), Err(Some(libc::ENOENT)));
+        assert!(open_named("file").is_err(), "it is no path from the root");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::location::{Doubt, Function, Location};
 use crate::module::{Expected, Module};
 use crate::space::{Begun, MapRef, Spaces};
 use mote_journal::Map;
+use mote_layout::stack::End;
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::io;
@@ -148,7 +149,7 @@ impl Symbols {
     }
 
     /// A stack of process `pid` at `time`, the innermost frame first. Where it leads to an address that is no code, as
-    /// it does behind a function without frame pointers, it ends, with a [`Location`] whose doubt is [`Doubt::Cut`].
+    /// it does behind a function without frame pointers, or to an [`End`], it is cut: the last [`Location`] says why.
     pub fn user_stack(
         &mut self,
         pid: u32,
@@ -158,8 +159,15 @@ impl Symbols {
         let mut stack = Vec::new();
         for address in addresses.into_iter().take_while(|address| *address != 0) {
             let returns = !stack.is_empty();
-            if returns && self.is_no_code(pid, time, address) {
-                let cut = Location::unknown(address, &Arc::from(""), 0, Doubt::Cut);
+            let why = match End::of(address) {
+                Some(End::Copy) => Some(Doubt::Copy),
+                Some(End::Code) => Some(Doubt::NoFrames),
+                Some(End::Frames) => Some(Doubt::Deep),
+                Some(End::Stack) => Some(Doubt::OtherStack),
+                None => (returns && self.is_no_code(pid, time, address)).then_some(Doubt::Cut),
+            };
+            if let Some(why) = why {
+                let cut = Location::unknown(address, &Arc::from(""), 0, why);
                 stack.push(self.note(cut));
                 break;
             }
@@ -312,6 +320,10 @@ mod tests {
             [first, "0x2000", "[cut short]"],
             "behind a last call"
         );
+        for end in [End::Code, End::Copy, End::Frames, End::Stack] {
+            assert_eq!(lines(7, &[0x1010, 0x8020, end as u64]), [first, second, "[cut short]"]);
+            assert_eq!(lines(8, &[end as u64]), ["[cut short]"], "nothing is known of it");
+        }
         assert_eq!(lines(7, &[0x5, 0x1010]), ["0x5", "0x1010 [program+0x10]"], "it is where the program is");
         assert_eq!(lines(8, &[0x1010, 0x5]), ["0x1010", "0x5"], "nothing is known of it");
         symbols.add_perf_map(7, "5000 100 js:price\n");

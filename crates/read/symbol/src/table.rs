@@ -43,6 +43,16 @@ impl Table {
         table
     }
 
+    /// Functions that something else than a file's symbols tells: address, bytes, name.
+    pub fn of<'n>(functions: impl IntoIterator<Item = (u64, u64, &'n str)>) -> Table {
+        let mut table = Table::default();
+        for (address, size, name) in functions {
+            table.push(address, size, name, rank(name, false, true), false);
+        }
+        table.sort();
+        table
+    }
+
     /// Adds what `other` has: the symbols of a separate debug file.
     pub fn merge(&mut self, other: &Table) {
         for entry in &other.entries {
@@ -65,22 +75,20 @@ impl Table {
         }
         let Ok(bytes) = symbol.name_bytes() else { return };
         let text = String::from_utf8_lossy(bytes);
-        let (Ok(name), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(text.len())) else {
-            return;
-        };
         if text.is_empty() || text.starts_with('$') {
             return;
         }
-        self.names.push_str(&text);
         let rank = rank(&text, symbol.is_weak(), symbol.is_global());
-        self.entries.push(Entry {
-            address: symbol.address(),
-            size: symbol.size(),
-            name,
-            len,
-            rank,
-            indirect,
-        });
+        self.push(symbol.address(), symbol.size(), &text, rank, indirect);
+    }
+
+    /// Adds an entry, unless there are 4 GiB of names already.
+    fn push(&mut self, address: u64, size: u64, text: &str, rank: u8, indirect: bool) {
+        let (Ok(name), Ok(len)) = (u32::try_from(self.names.len()), u32::try_from(text.len())) else {
+            return;
+        };
+        self.names.push_str(text);
+        self.entries.push(Entry { address, size, name, len, rank, indirect });
     }
 
     fn sort(&mut self) {
@@ -113,15 +121,15 @@ impl Table {
     pub fn find(&self, address: u64) -> Option<Symbol<'_>> {
         let behind = self.entries.partition_point(|entry| entry.address <= address);
         // A function may lie inside a longer one that began earlier: the nearest begins are looked through.
-        let near = self.entries.get(behind.saturating_sub(16)..behind)?;
+        let before = self.entries.get(behind.saturating_sub(16)..behind)?;
         let inside = |entry: &&Entry| address - entry.address < entry.size;
-        let last = near.last()?;
-        let from = near.partition_point(|entry| entry.address < last.address);
-        let best = near.get(from)?;
+        let last = before.last()?;
+        let from = before.partition_point(|entry| entry.address < last.address);
+        let best = before.get(from)?;
         if best.size == 0 || inside(&best) {
             return Some(self.symbol(best));
         }
-        near.iter().rev().find(inside).map(|entry| self.symbol(entry))
+        before.iter().rev().find(inside).map(|entry| self.symbol(entry))
     }
 
     /// All symbols, in the order of addresses.

@@ -170,8 +170,8 @@ impl Facts {
     #[must_use]
     pub fn provider(&self, id: u64) -> Option<&str> {
         // Noted in the order of their ids.
-        let near = usize::try_from(id).ok().and_then(|at| self.events.get(at));
-        let found = near.filter(|event| u64::from(event.id) == id);
+        let likely = usize::try_from(id).ok().and_then(|at| self.events.get(at));
+        let found = likely.filter(|event| u64::from(event.id) == id);
         let found = found.or_else(|| self.events.iter().find(|event| u64::from(event.id) == id));
         found.map(|event| event.provider.as_str())
     }
@@ -180,6 +180,12 @@ impl Facts {
     #[must_use]
     pub fn timeline(&self) -> Option<Timeline<'_>> {
         Timeline::new(&self.samples, self.frequency).ok()
+    }
+
+    /// The samples that this line goes through, and how often the clock ticks in a second beyond their ends.
+    #[must_use]
+    pub fn samples(&self) -> (&[Sample], u64) {
+        (&self.samples, self.frequency)
     }
 
     /// The id that thread `tid` has for itself at `time`, if that is another one.

@@ -21,27 +21,11 @@
 //! ```
 //!
 //! [`Events`] is one [`Source`]; analyses and views take any. Where its packets come from is a [`Storage`]: a file,
-//! memory, a session that still records ([`Growing`]), later a decoder that makes packets ([`Trace::of`]).
+//! memory, a session that still records (`mote_live::Growing`), later a decoder that makes packets ([`Trace::of`]).
 //!
 //! # While it is recorded
-//! Packets come to a [`Growing`] stream at any time; [`Events::arrived`] says how far all streams are, so that events
-//! come in order. New streams, events and names come to the recording while the reading is put aside:
-//!
-//! ```no_run
-//! # use mote_timeline::{Events, Growth, Trace};
-//! # fn show(events: &mut Events<'_>) {}
-//! # fn news() -> Option<(Growth, i64)> { None }
-//! # let mut trace = Trace::of(Vec::new());
-//! let mut reading = trace.events(mote_timeline::Range::ALL).pause();
-//! while let Some((growth, until)) = news() {
-//!     trace.extend(0, growth)?;
-//!     let mut events = trace.go_on(reading);
-//!     events.arrived(until);
-//!     show(&mut events);
-//!     reading = events.pause();
-//! }
-//! # Ok::<(), mote_timeline::NoGrowth>(())
-//! ```
+//! The crate `live` reads a recording that still grows: packets, streams, events and names come to it while it is read.
+//! What of that changes a [`Trace`] or [`Events`] is here: [`Trace::extend`], [`Events::pause`], [`Events::arrived`].
 //!
 //! # Moments
 //! [`Events::seek`] goes to a range of time, forward or back. What packet headers say of times and sizes is kept on the
@@ -61,11 +45,13 @@ mod clock;
 mod context;
 mod discover;
 mod facts;
+mod growth;
 mod index;
 mod loss;
 mod merge;
 mod merge_heap;
 mod origin;
+mod pause;
 mod problem;
 mod reader;
 mod record;
@@ -75,14 +61,16 @@ mod trace;
 mod window;
 
 pub use facts::{Facts, Named};
+pub use growth::{Growth, NoGrowth};
 pub use loss::{Loss, Place};
-pub use merge::{Events, Paused};
+pub use merge::Events;
 pub use origin::{ClassId, Origin, Stream};
+pub use pause::Paused;
 pub use problem::{Fault, OpenError, Problem, Problems};
 pub use record::{Entry, LossRecord, Record};
 pub use source::Source;
-pub use storage::{Bytes, Growing, Storage};
-pub use trace::{Growth, NoGrowth, Part, Trace};
+pub use storage::{Bytes, Storage, copy_at};
+pub use trace::{Part, Trace};
 
 /// A range of time, in nanoseconds since 1970-01-01 UTC; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use mote_ctf::model::{EnvValue, TraceClass};
 use mote_ctf::{Fields, PacketHeader};
-use mote_layout::Cause;
 use mote_layout::packet::{LOSS_AT_ENTRY, LOSS_FIELDS, LOSS_NAMES_ENTRY};
+use mote_loss::Cause;
 
 /// Events or packets that the tracer dropped between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 use crate::Range;
 use crate::merge_heap::Waiting;
 use crate::problem::{Fault, Problem, Problems};
-use crate::reader::{Head, Reader, State};
+use crate::reader::{Head, Reader};
 use crate::record::{Entry, LossRecord, Record};
 use crate::source::Source;
 use crate::trace::Trace;
@@ -19,41 +19,24 @@ use crate::trace::Trace;
 /// The entries of a recording, in the order of time.
 #[derive(Debug)]
 pub struct Events<'t> {
-    trace: &'t Trace,
-    readers: Vec<Reader<'t>>,
-    merge: Merge,
+    pub(crate) trace: &'t Trace,
+    pub(crate) readers: Vec<Reader<'t>>,
+    pub(crate) merge: Merge,
 }
 
 /// How far the merging is; it knows readers by their numbers.
 #[derive(Debug)]
-struct Merge {
+pub(crate) struct Merge {
     /// Readers whose heads were not yet handed out.
     waiting: Waiting,
     /// The reader whose head was handed out last.
     current: Option<usize>,
     /// Readers that are at the end of what has arrived.
-    ended: Vec<usize>,
+    pub(crate) ended: Vec<usize>,
     /// Everything up to this time has arrived.
-    complete: i64,
+    pub(crate) complete: i64,
     range: Range,
     problems: Problems,
-}
-
-/// How far a reading is, without the recording: that can grow meanwhile ([`Trace::extend`]).
-#[derive(Debug)]
-pub struct Paused {
-    readers: Vec<PausedReader>,
-    /// How many streams there were.
-    streams: usize,
-    merge: Merge,
-}
-
-#[derive(Debug)]
-struct PausedReader {
-    index: usize,
-    /// Of the metadata that it has read by.
-    renewals: u32,
-    state: State,
 }
 
 impl<'t> Events<'t> {
@@ -73,7 +56,7 @@ impl<'t> Events<'t> {
     }
 
     /// Opens the streams from this one on. Returns the numbers of their readers.
-    fn open(&mut self, first: usize) -> std::ops::Range<usize> {
+    pub(crate) fn open(&mut self, first: usize) -> std::ops::Range<usize> {
         let begin = self.readers.len();
         for (index, stream) in self.trace.streams().iter().enumerate().skip(first) {
             let Some(origin) = self.trace.origins().get(stream.origin) else { continue };
@@ -85,50 +68,14 @@ impl<'t> Events<'t> {
         begin..self.readers.len()
     }
 
-    fn note_unreadable(&mut self, index: usize, error: std::io::Error) {
+    pub(crate) fn note_unreadable(&mut self, index: usize, error: std::io::Error) {
         let Some(stream) = self.trace.streams().get(index) else { return };
         let (path, fault) = (stream.path.clone(), Fault::Io(error));
         self.merge.problems.note(Problem { path, offset: None, fault, skipped: 0 });
     }
 
-    /// Puts the reading aside, so that the recording can grow.
-    #[must_use]
-    pub fn pause(self) -> Paused {
-        let Events { trace, readers, merge } = self;
-        let paused = |reader: Reader<'_>| PausedReader {
-            index: reader.index,
-            renewals: reader.origin.renewals,
-            state: reader.state,
-        };
-        let readers = readers.into_iter().map(paused).collect();
-        let streams = trace.streams().len();
-        Paused { readers, streams, merge }
-    }
-
-    /// Goes on where a reading of the same recording was put aside, with the streams that have come since.
-    pub(crate) fn go_on(trace: &'t Trace, paused: Paused) -> Events<'t> {
-        let Paused { readers, streams, merge } = paused;
-        let mut events = Events { trace, readers: Vec::with_capacity(readers.len()), merge };
-        for PausedReader { index, renewals, state } in readers {
-            let stream = trace.streams().get(index);
-            let origin = stream.and_then(|stream| trace.origins().get(stream.origin));
-            let Some((stream, origin)) = stream.zip(origin) else { continue };
-            match Reader::go_on(origin, stream, index, state, origin.renewals != renewals) {
-                Ok(reader) => events.readers.push(reader),
-                Err((reader, error)) => {
-                    events.readers.push(*reader);
-                    events.note_unreadable(index, error);
-                }
-            }
-        }
-        for number in events.open(streams) {
-            events.begin(number);
-        }
-        events
-    }
-
     /// Has a reader begin with the range.
-    fn begin(&mut self, number: usize) {
+    pub(crate) fn begin(&mut self, number: usize) {
         let Some(reader) = self.readers.get_mut(number) else { return };
         reader.seek(self.merge.range);
         if reader.advance(&mut self.merge.problems) {
@@ -138,20 +85,9 @@ impl<'t> Events<'t> {
         }
     }
 
-    /// Packets have arrived: everything up to `until`, in nanoseconds since 1970, is there now. What is later is not
-    /// handed out before this is said of it, because something earlier may still come. A recording that does not grow
-    /// needs none of this: all of it is there from the beginning.
-    ///
-    /// # Cost
-    /// One look at the size of each stream that was read to its end.
-    pub fn arrived(&mut self, until: i64) {
-        self.merge.complete = until;
-        std::mem::take(&mut self.merge.ended).into_iter().for_each(|number| self.look_again(number));
-    }
-
     /// Looks for more of a stream that was read to its end.
     #[cold]
-    fn look_again(&mut self, number: usize) {
+    pub(crate) fn look_again(&mut self, number: usize) {
         let Some(reader) = self.readers.get_mut(number) else { return };
         if reader.look_again() && reader.advance(&mut self.merge.problems) {
             self.merge.waiting.push(reader.state.time, number);

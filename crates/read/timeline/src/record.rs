@@ -158,7 +158,7 @@ impl<'a> Record<'a> {
         self.reader.context().is_some_and(|context| context.name.is_some())
     }
 
-    /// Indices of the members of the common context that tell thread, its name, and process, for those who show them
+    /// Indices of the members of the common context that tell thread, its name, and process, for what shows them
     /// elsewhere.
     #[must_use]
     pub fn identity_members(&self) -> [Option<usize>; 3] {

@@ -1,5 +1,5 @@
-//! Where the bytes of a data stream lie: a file, memory, packets that arrive, later a decoder that makes packets on
-//! demand.
+//! Where the bytes of a data stream lie: a file, memory, packets that arrive (`live`), later a decoder that
+//! makes packets on demand.
 //!
 //! A reader asks for a packet's header and then for the whole packet, so that an implementation is called twice for
 //! thousands of events, and an event costs the same wherever it comes from.
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock};
 
 /// A data stream that can be read more than once, from several places at the same time.
 ///
@@ -107,46 +107,12 @@ impl Bytes for Memory {
     }
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        Ok(copy(&self.0, buffer, at))
+        Ok(copy_at(&self.0, buffer, at))
     }
 }
 
-/// Packets that arrive while they are read, in memory. Copies are the same stream: one is the reader's, another belongs
-/// to whoever receives or makes the packets.
-#[derive(Clone, Debug, Default)]
-pub struct Growing(Arc<RwLock<Vec<u8>>>);
-
-impl Growing {
-    /// A stream without a packet.
-    #[must_use]
-    pub fn new() -> Growing {
-        Growing::default()
-    }
-
-    /// Adds whole packets. Readers see all of them or none.
-    pub fn add(&self, packets: &[u8]) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).extend_from_slice(packets);
-    }
-}
-
-impl Storage for Growing {
-    fn open(&self) -> io::Result<Box<dyn Bytes>> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
-impl Bytes for Growing {
-    fn size(&self) -> u64 {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).len() as u64
-    }
-
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        Ok(copy(&self.0.read().unwrap_or_else(PoisonError::into_inner), buffer, at))
-    }
-}
-
-/// Copies what stands at byte `at` into the front of `buffer`; returns how many bytes.
-fn copy(bytes: &[u8], buffer: &mut [u8], at: u64) -> usize {
+/// Copies what stands at byte `at` into the front of `buffer`, for a storage in memory. Returns how many bytes.
+pub fn copy_at(bytes: &[u8], buffer: &mut [u8], at: u64) -> usize {
     let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
     let len = rest.len().min(buffer.len());
     buffer[..len].copy_from_slice(&rest[..len]);

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::discover::{self, METADATA};
 use crate::facts::Facts;
 use crate::loss::CounterPlaces;
-use crate::merge::{Events, Paused};
+use crate::merge::Events;
 use crate::origin::{ClassId, ClassIds, Origin, Stream, begins_whole};
 use crate::problem::{Fault, OpenError, Problem, Problems};
 use crate::record::Entry;
@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 /// A recording: one or more CTF traces.
 #[derive(Debug, Default)]
 pub struct Trace {
-    origins: Vec<Origin>,
+    pub(crate) origins: Vec<Origin>,
     streams: Vec<Stream>,
-    classes: Vec<ClassPlace>,
+    pub(crate) classes: Vec<ClassPlace>,
     problems: Problems,
 }
 
@@ -38,28 +38,12 @@ pub struct Part {
     pub streams: Vec<(PathBuf, Box<dyn Storage>)>,
 }
 
-/// What has come to a trace since it was made or has grown last.
-#[derive(Debug, Default)]
-pub struct Growth {
-    /// Its metadata as they are now, if they have grown: with more event classes behind those that were there.
-    pub schema: Option<Schema>,
-    /// Its journal as it is now, if it has grown.
-    pub facts: Option<Facts>,
-    /// Its new data streams, each with the path that messages give it.
-    pub streams: Vec<(PathBuf, Box<dyn Storage>)>,
-}
-
-/// Metadata that are no continuation of what a trace had before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the new metadata do not continue the trace's former metadata")]
-pub struct NoGrowth;
-
 /// Where a class stands.
 #[derive(Clone, Copy, Debug)]
-struct ClassPlace {
-    origin: usize,
-    stream: usize,
-    event: usize,
+pub(crate) struct ClassPlace {
+    pub(crate) origin: usize,
+    pub(crate) stream: usize,
+    pub(crate) event: usize,
 }
 
 impl Trace {
@@ -68,18 +52,29 @@ impl Trace {
     /// # Errors
     /// There is no trace, or none whose metadata can be understood. If some can, the others are problems.
     pub fn open(dir: &Path) -> Result<Trace, OpenError> {
+        Trace::open_with(dir, None)
+    }
+
+    /// The same, with the traces in the directory `beside`, which are told in the same order of time.
+    ///
+    /// # Errors
+    /// As [`Trace::open`]; `beside` has no trace.
+    pub fn open_with(dir: &Path, beside: Option<&Path>) -> Result<Trace, OpenError> {
         let mut trace = Trace::default();
         let mut failed = None;
-        for found in discover::traces(dir)? {
-            match read_schema(&found.dir) {
-                Ok(schema) => {
-                    trace.warn(&found.dir.join(METADATA), &schema);
-                    let facts = Facts::find(&found.dir, dir, schema.trace().uuid, &mut trace.problems);
-                    trace.add(dir, Part { schema, facts, streams: files(found.streams), dir: found.dir });
-                }
-                Err(error) => {
-                    trace.problems.extend(&error);
-                    failed = failed.or(Some(error));
+        for root in [dir].into_iter().chain(beside) {
+            for found in discover::traces(root)? {
+                match read_schema(&found.dir) {
+                    Ok(schema) => {
+                        trace.warn(&found.dir.join(METADATA), &schema);
+                        let facts = Facts::find(&found.dir, root, schema.trace().uuid, &mut trace.problems);
+                        trace
+                            .add(root, Part { schema, facts, streams: files(found.streams), dir: found.dir });
+                    }
+                    Err(error) => {
+                        trace.problems.extend(&error);
+                        failed = failed.or(Some(error));
+                    }
                 }
             }
         }
@@ -108,7 +103,7 @@ impl Trace {
     }
 
     /// Traces of one recording know different threads.
-    fn share_names(&mut self) {
+    pub(crate) fn share_names(&mut self) {
         for at in 0..self.origins.len() {
             let (before, rest) = self.origins.split_at_mut(at);
             let Some((origin, behind)) = rest.split_first_mut() else { return };
@@ -147,44 +142,16 @@ impl Trace {
         });
     }
 
-    fn add_streams(&mut self, root: &Path, origin: usize, streams: Vec<(PathBuf, Box<dyn Storage>)>) {
+    pub(crate) fn add_streams(
+        &mut self,
+        root: &Path,
+        origin: usize,
+        streams: Vec<(PathBuf, Box<dyn Storage>)>,
+    ) {
         for (path, storage) in streams {
             let label = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             self.streams.push(Stream { path, label, origin, storage });
         }
-    }
-
-    /// Takes in what has come to the trace number `origin` since. Ids of classes and indices of streams stay what they
-    /// are; new ones come behind them. A reading is put aside meanwhile ([`Events::pause`], [`Trace::go_on`]); packets
-    /// that come to a stream that is known need none of this ([`crate::Growing`]).
-    ///
-    /// # Errors
-    /// The metadata are no continuation of those that the trace has; nothing is taken in then.
-    ///
-    /// # Cost
-    /// That of the parts.
-    pub fn extend(&mut self, origin: usize, growth: Growth) -> Result<(), NoGrowth> {
-        let Growth { schema, facts, streams } = growth;
-        let own = self.origins.get_mut(origin).ok_or(NoGrowth)?;
-        if let Some(schema) = schema {
-            let classes = own.renew(schema, &mut |place| {
-                self.classes.push(ClassPlace { origin, ..place });
-                ClassId(number(self.classes.len() - 1))
-            });
-            classes?;
-        }
-        if facts.is_some() {
-            own.facts = facts;
-        }
-        self.add_streams(Path::new(""), origin, streams);
-        self.share_names();
-        Ok(())
-    }
-
-    /// Goes on with a reading of this recording that was put aside, with all that has come since.
-    #[must_use]
-    pub fn go_on(&self, paused: Paused) -> Events<'_> {
-        Events::go_on(self, paused)
     }
 
     /// Its CTF traces, by path.
@@ -291,41 +258,7 @@ impl Problems {
     }
 }
 
-impl Origin {
-    /// Takes grown metadata; `number` gives ids to the classes that are new.
-    fn renew(
-        &mut self,
-        schema: Schema,
-        number: &mut dyn FnMut(ClassPlace) -> ClassId,
-    ) -> Result<(), NoGrowth> {
-        let (before, now) = (self.schema.trace(), schema.trace());
-        let continues = |(old, new): (&StreamClass, &StreamClass)| {
-            let same = |(old, new): (&EventClass, &EventClass)| (old.id, &old.name) == (new.id, &new.name);
-            old.id == new.id
-                && old.events.len() <= new.events.len()
-                && old.events.iter().zip(&new.events).all(same)
-        };
-        let is_continued = before.uuid == now.uuid
-            && before.streams.len() == now.streams.len()
-            && before.streams.iter().zip(&now.streams).all(continues);
-        if !is_continued {
-            return Err(NoGrowth);
-        }
-        for (stream, (class, ids)) in now.streams.iter().zip(&mut self.ids).enumerate() {
-            for event in ids.len()..class.events.len() {
-                ids.add(number(ClassPlace { origin: 0, stream, event }));
-            }
-        }
-        self.contexts = now.streams.iter().map(Context::new).collect();
-        self.whole_begins = now.streams.iter().map(begins_whole).collect();
-        self.counters = CounterPlaces::of(now);
-        self.renewals += 1;
-        self.schema = schema;
-        Ok(())
-    }
-}
-
-fn number(count: usize) -> u32 {
+pub(crate) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 

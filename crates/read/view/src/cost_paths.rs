@@ -49,14 +49,14 @@ impl CostPaths {
         let place = costs.counters.iter().position(|counter| *counter == wanted);
         if place.is_none() && wanted != TIME {
             let all = costs.counters.iter().map(String::as_str).chain([TIME]);
-            let near = similar(&wanted, all.clone());
-            let near = if near.is_empty() {
+            let similar = similar(&wanted, all.clone());
+            let similar = if similar.is_empty() {
                 String::new()
             } else {
-                format!("; did you mean {}?", near.join(" or "))
+                format!("; did you mean {}?", similar.join(" or "))
             };
             let all: Vec<&str> = all.collect();
-            return Err(format!("`{event}` was not counted{near} There are {}.", all.join(", ")));
+            return Err(format!("`{event}` was not counted{similar} There are {}.", all.join(", ")));
         }
         let value = |cost: &Cost| match place {
             Some(place) => cost.counts.get(place).copied().unwrap_or(0) as f64,

@@ -18,7 +18,7 @@ use crate::spans::Spans;
 use crate::time::{TimeStyle, Times};
 use mote_ctf::model::{EnumClass, EventClass, FieldClass, FloatClass, Length, VariantClass};
 use mote_ctf::{Event, Value};
-use mote_layout::Cause;
+use mote_loss::Cause;
 use mote_timeline::{LossRecord, Place, Record, Trace};
 use std::borrow::Cow;
 use std::io::Write;

@@ -118,11 +118,13 @@ impl Stacks {
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let all = self.symbols.iter().flat_map(Symbols::doubts);
-        let told = |(doubt, count): (&Doubt, u64)| match doubt {
-            Doubt::Cut => format!("{} incomplete: {doubt}", counted(count, "stack is", "stacks are")),
+        let text = |(doubt, count): (&Doubt, u64)| match doubt {
+            doubt if doubt.is_cut() => {
+                format!("{} incomplete: {doubt}", counted(count, "stack is", "stacks are"))
+            }
             _ => format!("{}: {doubt}", counted(count, "address has no name", "addresses have no names")),
         };
-        all.map(told).collect()
+        all.map(text).collect()
     }
 }
 

@@ -8,7 +8,7 @@ mod numbers;
 use crate::escape::safe;
 use columns::{Columns, Number, Wanted, number};
 pub use costs::CostTable;
-pub use functions::FunctionTable;
+pub use functions::{CallCount, CallCountTable, FunctionTable};
 use mote_analysis::{Interval, Report};
 use mote_words::{counted, counted_grouped, cut, grouped, middle, wrapped};
 pub(crate) use numbers::{duration, short};
@@ -34,6 +34,14 @@ pub fn table(name: &str, report: &Report, width: usize) -> String {
     // Writing to a string does not fail.
     let _ = page.all(name, report);
     page.out
+}
+
+/// What `write` writes, in lines of at most `width` columns.
+fn lines(width: usize, write: impl FnOnce(&mut String, usize) -> Result) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut out, width.max(mote_words::COLUMNS_MIN));
+    out
 }
 
 /// The text so far.

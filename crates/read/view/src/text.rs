@@ -19,7 +19,8 @@ use mote_ctf::model::{
     Base, BitMapClass, EnumClass, EventClass, FieldClass, FloatClass, IntClass, Length, VariantClass,
 };
 use mote_ctf::{Event, Value};
-use mote_layout::{Cause, Level};
+use mote_layout::Level;
+use mote_loss::Cause;
 use mote_timeline::{Loss, LossRecord, Place, Record, Trace};
 use mote_words::counted;
 use std::io::Write;

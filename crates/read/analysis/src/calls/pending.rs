@@ -33,7 +33,7 @@ struct Part<T> {
 }
 
 impl<T: Merge> Part<T> {
-    /// Both as one.
+    /// Both parts merged, the later one last.
     fn and(mut self, next: Part<T>) -> Part<T> {
         self.what.merge(next.what);
         let (ns, is_estimate) = (self.ns.saturating_add(next.ns), self.is_estimate || next.is_estimate);

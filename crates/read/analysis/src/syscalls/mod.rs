@@ -77,10 +77,11 @@ impl Syscalls {
             *call.errors.entry(error as i64).or_insert(0) += 1;
         }
         // 0 says that the entry was not seen.
-        let told = payload.integer("duration_ns").and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
+        let recorded =
+            payload.integer("duration_ns").and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
         let between =
             || begun.filter(|(call, _)| *call == number).map(|(_, since)| record.time().abs_diff(since));
-        let took = told.or_else(between);
+        let took = recorded.or_else(between);
         if let Some(ns) = took {
             call.total = call.total.saturating_add(ns);
             call.durations.add(ns);

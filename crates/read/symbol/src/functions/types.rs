@@ -59,7 +59,7 @@ pub struct Structure {
     pub bytes: u64,
     /// Its members. Those of an array, and parts of others that have no name, are there for how it is passed only.
     pub members: Vec<Member>,
-    /// These are all of them.
+    /// True when no member is missing from the list.
     pub is_known: bool,
     /// It has a constructor or destructor of its own: where a value is passed, its address is.
     pub is_by_reference: bool,

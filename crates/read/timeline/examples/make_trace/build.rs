@@ -9,7 +9,8 @@ use mote_layout::packet::{
     CONTEXT_AT, CONTEXT_FIELDS, HEADER_BYTES, LOSS_AT, LOSS_AT_ENTRY, LOSS_FIELDS, LOSS_NAMES_ENTRY,
     PacketHeader, STREAM_PER_CPU,
 };
-use mote_layout::{Cause, record};
+use mote_layout::record;
+use mote_loss::Cause;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

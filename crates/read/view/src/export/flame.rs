@@ -114,11 +114,12 @@ impl Format for FlameGraph<'_> {
     }
 }
 
-/// A flame graph of lines `a;b;c`, each with what it is to count; `unit` says what that is.
-pub(crate) fn flames<'l>(
+/// A flame graph of lines `a;b;c`, each with what it is to count, as one SVG file; `unit` says what that is.
+#[must_use]
+pub fn flames<'l>(
     title: &str,
     lines: impl IntoIterator<Item = (&'l str, u64)>,
-    unit: fn(u64) -> String,
+    unit: impl Fn(u64) -> String,
 ) -> String {
     svg(title, &Node::of(lines), unit)
 }
@@ -129,7 +130,7 @@ fn events(count: u64) -> String {
 }
 
 /// The picture; `unit` says what its numbers are.
-fn svg(title: &str, root: &Node, unit: fn(u64) -> String) -> String {
+fn svg(title: &str, root: &Node, unit: impl Fn(u64) -> String) -> String {
     let frames = frames(root);
     let rows = frames.iter().map(|frame| frame.row + 1).max().unwrap_or(1);
     let height = rows * ROW + 2 * MARGIN;

@@ -12,6 +12,5 @@ mod proto;
 mod roles;
 
 pub use firefox::Firefox;
-pub use flame::FlameGraph;
-pub(crate) use flame::flames;
+pub use flame::{FlameGraph, flames};
 pub use perfetto::Perfetto;

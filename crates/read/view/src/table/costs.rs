@@ -22,7 +22,7 @@ const MISSES: &str = "misses";
 /// What is shown of what functions cost.
 #[derive(Clone, Copy, Debug)]
 pub struct CostTable<'a> {
-    /// All of it.
+    /// The costs of all functions.
     pub costs: &'a CostSums,
     /// Most rows.
     pub rows: usize,
@@ -66,10 +66,7 @@ impl CostTable<'_> {
     /// The table in lines of at most `width` columns, behind an empty line; empty without functions.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write(&mut out, width.max(mote_words::COLUMNS_MIN));
-        out
+        super::lines(width, |out, width| self.write(out, width))
     }
 
     fn write(&self, out: &mut String, width: usize) -> Result {

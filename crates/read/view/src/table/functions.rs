@@ -44,10 +44,7 @@ impl FunctionTable<'_> {
     /// The table in lines of at most `width` columns, behind an empty line; empty without functions.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write(&mut out, width.max(mote_words::COLUMNS_MIN));
-        out
+        super::lines(width, |out, width| self.write(out, width))
     }
 
     /// Appends it.
@@ -73,6 +70,49 @@ impl FunctionTable<'_> {
             let calls = counted_grouped(self.estimates, "call", "calls");
             let text = "are estimates: their threads had too many others inside of them";
             say(out, width, &format!("total and self of {calls} {text}"), 2)?;
+        }
+        Ok(())
+    }
+}
+
+/// Calls of a function that were counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallCount {
+    /// The function.
+    pub name: String,
+    /// How many calls began.
+    pub calls: u64,
+    /// How many of them have not ended, where that was counted.
+    pub under_way: Option<u64>,
+}
+
+/// What is shown of counted calls.
+#[derive(Clone, Copy, Debug)]
+pub struct CallCountTable<'a> {
+    /// In the order in which they are shown.
+    pub functions: &'a [CallCount],
+}
+
+/// Columns of counted calls.
+const CALL_COUNTS: [Number<'static>; 2] = [number("calls", 12, 0), number("under way", 10, 0)];
+
+impl CallCountTable<'_> {
+    /// The table in lines of at most `width` columns, behind an empty line; empty without functions.
+    #[must_use]
+    pub fn text(&self, width: usize) -> String {
+        super::lines(width, |out, width| self.write(out, width))
+    }
+
+    fn write(&self, out: &mut String, width: usize) -> Result {
+        let Some(first) = self.functions.first() else { return Ok(()) };
+        let numbers = if first.under_way.is_some() { &CALL_COUNTS[..] } else { &CALL_COUNTS[..1] };
+        let names = self.functions.iter().map(|function| safe(&function.name)).collect();
+        let wanted = Wanted { title: "function", names, name: NAMES, numbers, rest: ("", 0) };
+        let table = Columns::begin(out, width, &wanted)?.with_whole_names();
+        for (function, name) in self.functions.iter().zip(&wanted.names) {
+            let under_way = function.under_way.map(|under_way| tight(under_way, 10));
+            let numbers: Vec<String> = std::iter::once(tight(function.calls, 12)).chain(under_way).collect();
+            table.row(out, name, &numbers, "")?;
         }
         Ok(())
     }

@@ -231,10 +231,11 @@ impl<'t> Tree<'t> {
     /// An event: it goes into its span, or among what its thread has done.
     fn inside(&mut self, out: &mut Vec<u8>, record: &Record<'_>, role: SpanRole) {
         self.last = record.time();
-        let told = if role == SpanRole::Inside { SpanClasses::span(record) } else { self.innermost(record) };
+        let span_id =
+            if role == SpanRole::Inside { SpanClasses::span(record) } else { self.innermost(record) };
         let (session, tid) = thread_of(record);
         let mut line = Vec::new();
-        let Some(span) = told.and_then(|id| self.open.get_mut(&(session, id))) else {
+        let Some(span) = span_id.and_then(|id| self.open.get_mut(&(session, id))) else {
             if self.holds {
                 self.text.what(&mut line, record);
                 self.make_room(out, size_of::<Item>() + line.capacity());

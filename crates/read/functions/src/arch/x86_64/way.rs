@@ -36,10 +36,12 @@ pub(crate) fn ways(binary: &Binary, targets: &Targets, start: &Start) -> (Way, W
 
 /// Whether nothing behind it is run.
 fn ends(instruction: &Instruction) -> bool {
-    use FlowControl as Flow;
     matches!(
         instruction.flow_control(),
-        Flow::Return | Flow::UnconditionalBranch | Flow::IndirectBranch | Flow::Exception
+        FlowControl::Return
+            | FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Exception
     )
 }
 

@@ -1,7 +1,7 @@
 //! A recording that is read while it is made: packets, streams and events come while the reader reads, and what it
 //! reads is what it would have read at the end.
 
-#[path = "../examples/make_trace/build.rs"]
+#[path = "../../timeline/examples/make_trace/build.rs"]
 mod build;
 
 use build::{EPOCH, Plan};
@@ -9,7 +9,8 @@ use mote_ctf::Schema;
 use mote_journal::Fact;
 use mote_layout::packet::{CONTENT_SIZE_AT, PacketHeader, STREAM_PER_CPU, TIMESTAMP_END_AT};
 use mote_layout::record;
-use mote_timeline::{Entry, Events, Facts, Growing, Growth, NoGrowth, Part, Range, Storage, Trace};
+use mote_live::{Growing, Growth, NoGrowth};
+use mote_timeline::{Entry, Events, Facts, Part, Range, Storage, Trace};
 use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
