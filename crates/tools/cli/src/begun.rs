@@ -41,8 +41,8 @@ impl<'a> Begun<'a> {
     /// # Errors
     /// For a person.
     pub(crate) fn tell(&mut self, directory: &Path) -> Result<(), String> {
-        let told = self.ready.take().map_or(Ok(()), |ready| ready.tell(directory));
-        told.map_err(|why| format!("cannot write to the descriptor of --ready-fd: {why}"))
+        let written = self.ready.take().map_or(Ok(()), |ready| ready.tell(directory));
+        written.map_err(|why| format!("cannot write to the descriptor of --ready-fd: {why}"))
     }
 
     /// What is recorded, for a person.

@@ -5,11 +5,17 @@ use clap::{Command, CommandFactory};
 /// The command line, with the sentences of these texts as lines of the terminal; what is indented stays as it is
 /// written.
 pub(crate) fn command<C: CommandFactory>() -> Command {
-    let filled = |verb: Command| match verb.get_after_help().map(|text| filled(&text.to_string())) {
-        Some(text) => verb.after_help(text),
-        None => verb,
+    C::command().mut_subcommands(verb)
+}
+
+/// A verb, and those below it.
+fn verb(command: Command) -> Command {
+    let text = command.get_after_help().map(|text| filled(&text.to_string()));
+    let command = match text {
+        Some(text) => command.after_help(text),
+        None => command,
     };
-    C::command().mut_subcommands(filled)
+    command.mut_subcommands(verb)
 }
 
 /// Joins the lines of a paragraph, as clap breaks lines only where they are too long.
@@ -48,8 +54,9 @@ mod tests {
     #[test]
     fn what_stays_as_it_is_written_fits() {
         let command = command::<crate::Cli>();
-        let texts =
-            command.get_subcommands().filter_map(|verb| Some((verb.get_name(), verb.get_after_help()?)));
+        let verbs =
+            command.get_subcommands().flat_map(|verb| std::iter::once(verb).chain(verb.get_subcommands()));
+        let texts = verbs.filter_map(|verb| Some((verb.get_name(), verb.get_after_help()?)));
         let (mut lines, mut long) = (0, Vec::new());
         for (verb, text) in texts {
             for line in text.to_string().lines().filter(|line| line.starts_with(' ')) {

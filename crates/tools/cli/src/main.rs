@@ -19,12 +19,14 @@ mod begun;
 mod check;
 mod cmd;
 mod demo;
+mod hardware;
 mod help;
 mod moment;
 mod out;
 mod own_recording;
 mod rules;
 mod running;
+mod sampling;
 mod units;
 
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -52,6 +54,8 @@ enum Verb {
     Functions(cmd::functions::Args),
     Profile(cmd::profile::Args),
     Fperf(cmd::fperf::Args),
+    Pt(cmd::pt::Args),
+    Coldpatch(cmd::coldpatch::Args),
     List(cmd::list::Args),
     Filter(cmd::filter::Args),
     Doctor(cmd::doctor::Args),
@@ -82,6 +86,8 @@ fn main() -> ExitCode {
         Verb::Functions(args) => cmd::functions::run(&args),
         Verb::Profile(args) => cmd::profile::run(&args),
         Verb::Fperf(args) => cmd::fperf::run(&args),
+        Verb::Pt(args) => cmd::pt::run(&args),
+        Verb::Coldpatch(args) => cmd::coldpatch::run(&args),
         Verb::List(args) => cmd::list::run(&args),
         Verb::Filter(args) => cmd::filter::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),

@@ -4,7 +4,7 @@ use crate::begun::{Begun, ReadyArgs};
 use crate::out::Place;
 use crate::{cmd, units};
 use anyhow::Context;
-use mote_daemon::options::{Mode, Streams, User};
+use mote_daemon::options::{CallsAre, Mode, Streams, User};
 use mote_daemon::{Buffers, Ctf, Options, Progress, Recorded, Watch};
 use mote_words::COLUMNS;
 use std::ffi::OsString;
@@ -55,7 +55,8 @@ impl RecordArgs {
         Ok(Options {
             rules: Vec::new(),
             functions: Vec::new(),
-            sampling: None,
+            probe_lists: Vec::new(),
+            calls: CallsAre::Recorded,
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => cmd::record::default_output(&self.command)
@@ -74,6 +75,7 @@ impl RecordArgs {
             clock: None,
             kernel: None,
             profile: None,
+            hardware: None,
             owner: self.owner,
             attach: self.pid.clone(),
             command: self.command.clone(),
@@ -86,7 +88,8 @@ impl RecordArgs {
 /// # Errors
 /// For a person.
 pub(crate) fn record(args: &RecordArgs, options: &Options, what: &'static str) -> anyhow::Result<Recorded> {
-    let mut screen = Screen { begun: Begun::new(&args.ready, &args.command, &args.pid)?, what };
+    let begun = Begun::new(&args.ready, &args.command, &args.pid)?;
+    let mut screen = Screen { begun, what, place: args.place() };
     Ok(mote_daemon::record(options, &mut screen)?)
 }
 
@@ -105,6 +108,7 @@ pub(crate) fn status(recorded: &Recorded) -> Option<ExitCode> {
 struct Screen<'a> {
     begun: Begun<'a>,
     what: &'static str,
+    place: Place,
 }
 
 impl Watch for Screen<'_> {
@@ -117,7 +121,9 @@ impl Watch for Screen<'_> {
 
     fn progress(&mut self, _: &Progress) {}
 
-    fn aggregates(&mut self, _: &str) {}
+    fn aggregates(&mut self, text: &str) {
+        self.place.show(&format!("{text}\n"));
+    }
 
     fn say(&mut self, text: &str) {
         say!("{text}");

@@ -104,7 +104,7 @@ fn in_a_recorded_process_the_chosen_events_are_on_and_the_others_off() {
 
 #[test]
 fn functions_are_listed_with_the_way_to_probe_them() {
-    let output = list(&["--functions", MOTE, "mote_functions::read", "--format", "json"]);
+    let output = list(&["--functions", MOTE, "mote_functions::read_with", "--format", "json"]);
     assert!(output.status.success(), "{}", said(&output));
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let functions = json["objects"][0]["functions"].as_array().expect("a list");

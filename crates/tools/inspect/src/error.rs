@@ -35,7 +35,7 @@ pub enum Error {
     Machine {
         /// The file.
         path: PathBuf,
-        /// For what.
+        /// The processor that the file is for.
         machine: String,
     },
     /// An ELF file that is not linked.

@@ -75,7 +75,7 @@ pub enum Engine {
 pub enum State {
     /// It records.
     On,
-    /// It does nothing.
+    /// The event is off: its site is a NOP.
     Off,
     /// It is being switched just now.
     Changing,

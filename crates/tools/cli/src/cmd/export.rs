@@ -1,5 +1,6 @@
 //! `mote export`: writes a recording in the format of another viewer.
 
+use crate::cmd::pt::merged;
 use crate::moment::Moment;
 use crate::{cmd, out};
 use anyhow::{Context, bail};
@@ -25,6 +26,7 @@ Examples:
   mote export trace --to firefox -o trace.json        load it at https://profiler.firefox.com
   mote export trace --to svg -o flame.svg             a flame graph: stacks (--stack), or functions
   mote export trace --to folded                       the same stacks, counted, for other tools
+  mote export trace --pt --to perfetto -o trace.pftrace    with the calls of the hardware trace
   mote export trace --to perfetto -e 'net:*' --from +1s --until +2s -o part.pftrace
 
 Perfetto: a track for each thread, with its system calls, calls of functions (f:*) and the spans that it works on; a
@@ -58,6 +60,10 @@ pub(crate) struct Args {
     #[arg(long)]
     off_cpu: bool,
 
+    /// The calls of the hardware trace, too (mote record --pt)
+    #[arg(long)]
+    pt: bool,
+
     /// Only events of these threads
     #[arg(long, value_name = "ID,...", value_delimiter = ',')]
     tid: Vec<u32>,
@@ -86,17 +92,18 @@ enum Viewer {
 
 /// Writes the recording; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let trace = Trace::open(&args.dir)?;
+    let merged = merged::open(&args.dir, args.pt)?;
+    let trace = &merged.trace;
     let mut to = destination(args)?;
     let start = trace.start().unwrap_or(0);
     let moment =
         |moment: Option<Moment>, default: i64| moment.map_or(default, |moment| moment.resolve(start));
     let range = Range { from: moment(args.from, i64::MIN), to: moment(args.until, i64::MAX) };
     let globs: Vec<Glob> = args.event.iter().map(|pattern| Glob::new(pattern)).collect();
-    let selection = Selection::new(&trace, &[], &globs, &args.tid).without_state(&trace);
-    let mut stacks = cmd::stacks(&trace, &args.dir, args.symfs.as_deref())?;
+    let selection = Selection::new(trace, &[], &globs, &args.tid).without_state(trace);
+    let mut stacks = cmd::stacks(trace, &args.dir, args.symfs.as_deref())?;
     let mut events = trace.events(range);
-    let mut format = format(args, &trace, &mut stacks, start.min(first_call(args, &trace)));
+    let mut format = format(args, trace, &mut stacks, start.min(first_call(args, trace)));
     let outcome = pump(&mut events, &selection, None, format.as_mut(), &mut to)
         .with_context(|| format!("cannot write {}", name(args)))?;
     drop(format);

@@ -5,6 +5,7 @@ use crate::out::Place;
 use crate::own_recording::{self, RecordArgs};
 use crate::rules;
 use mote_analysis::{CostSums, Costs, run as feed};
+use mote_daemon::options::CallsAre;
 use mote_daemon::{Options, Rule, Sampling, counters, usual_counters};
 use mote_timeline::{Range, Source, Trace};
 use mote_view::{CostPaths, CostTable};
@@ -59,6 +60,10 @@ pub(crate) struct Args {
     /// Sample these functions, as of `mote functions`; repeat for more [default: all]
     #[arg(short = 'F', long = "functions", value_name = "PATTERN", conflicts_with = "input")]
     patterns: Vec<String>,
+    /// Names for functions of a stripped binary: its list, which `mote coldpatch` has written; one that lies beside the
+    /// binary (BINARY.probes) is taken by itself
+    #[arg(long = "probes", value_name = "LIST", conflicts_with = "input")]
+    probe_lists: Vec<PathBuf>,
     /// Count these events during each call, separated by commas
     #[arg(short, long, value_name = "EVENTS", conflicts_with = "input")]
     events: Option<String>,
@@ -132,8 +137,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let patterns = if args.patterns.is_empty() { &all[..] } else { &args.patterns };
         let mut rules = rules::of_functions(patterns, None).map_err(anyhow::Error::msg)?;
         rules.push(Rule::record(FACTS));
-        let sampling = Some(Sampling { budget: args.budget, counters });
-        let options = Options { rules, functions: patterns.to_vec(), sampling, ..args.record.options()? };
+        let calls = CallsAre::Sampled(Sampling { budget: args.budget, counters });
+        let (functions, probe_lists) = (patterns.to_vec(), args.probe_lists.clone());
+        let options = Options { rules, functions, probe_lists, calls, ..args.record.options()? };
         let recorded = own_recording::record(&args.record, &options, "samples of functions")?;
         let shown = shown(args, &recorded.directory, args.record.place())?;
         return Ok(own_recording::status(&recorded).unwrap_or(shown));
@@ -148,7 +154,7 @@ fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
     let costs: CostSums =
         feed(&mut events, Costs::new(&trace, |record, address| stacks.function_at(record, address)));
     let width = place.width().unwrap_or(COLUMNS);
-    let depth = args.depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX);
+    let depth = cmd::levels(args.depth);
     let page = match (args.format, &args.flame) {
         (_, Some(event)) => {
             let title = format!("{event} of calls in {}", dir.display());

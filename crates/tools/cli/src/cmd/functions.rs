@@ -1,19 +1,23 @@
 //! `mote functions`: calls of functions as a table, as trees, as histograms.
 
 mod choice;
+mod counts;
 mod show;
 
+use crate::cmd::pt::merged;
 use crate::out::Place;
 use crate::own_recording::{self, RecordArgs};
-use crate::{cmd, rules};
+use crate::{cmd, rules, units};
 use choice::ChoiceArgs;
 use clap::ValueEnum;
 use mote_analysis::{Calls, run as feed};
 use mote_daemon::Options;
+use mote_daemon::options::{CallsAre, Counting, cpus};
 use mote_functions::{DECLARED, Pattern, Values};
-use mote_timeline::{Range, Trace};
+use mote_timeline::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Record and show calls of functions: how many, how long, and what was in them
 ///
@@ -28,15 +32,20 @@ Examples:
   mote functions 'parse_*' --min 1ms -- ./app   of a command; short calls are dropped in the process
   mote functions 'libc.so.6:malloc' -- ./app    of one library
   mote functions '@src/db.c' -- ./app           of one source file
+  mote functions --probes app.probes 'db::*' -p 4711   of a stripped program (mote coldpatch)
   mote functions -a 'db::*' --graph -- ./app    with arguments and results, by the debug information
   mote functions 'open(path: str, flags: x32) -> i32' --graph -- ./app
                                                 without debug information
+  mote functions --count 'db::*' -p 4711        how often they are called
+  mote functions --count --under-way --interval 1s '*' -p 4711
+                                                each second; and how many are under way
   mote functions -i trace                       all functions, the most time first
   mote functions -i trace 'http_*' --sort self  some of them, as if no others had been recorded
   mote functions -i trace --graph --min 1ms     each call that took at least 1 ms, with those in it
   mote functions -i trace --graph --under handle_request --depth 3
   mote functions -i trace --under handle_request
   mote functions -i trace --hist duration       how long each took, as a histogram
+  mote functions -i trace --pt                  of the hardware trace, too (mote record --pt)
   mote functions -i trace --format json | jq '.functions[] | {name, calls, total_ns}'
 
 The table has a row for each function: its calls, the time that all of them took (total; without calls that were inside
@@ -46,6 +55,11 @@ call took. min, mean and max are exact, the others at most 1.6 % off.
 A call is inside of another one of the same thread when it began later and returned earlier. What was not recorded is
 missing: what it called is shown as called by the next caller that was, and its time is that caller's own. Calls that
 had not returned when the recording ended, and those that had begun before, are not there.
+
+--count records nothing: the process counts, which takes a nanosecond or two for a call, and nothing is lost to threads,
+signals, fork or the end of the process. A jump back to a function's first instruction counts as a call. --under-way
+counts returns, too, for some 10 ns: a call that an exception or longjmp has ended is noticed at the thread's next call
+from the same place or above. The recording has the counts as a table, which `mote report` shows, too.
 
 A line of --graph: when it began (UTC), the thread, the function, how long it took, its arguments; below it with the
 time from there on what it called. Trees are printed at the end of the recording, as callers are known by then, or
@@ -68,6 +82,7 @@ are refused.
 JSON: one object. Its keys are stable; times are nanoseconds:
   functions  [{name, calls, total_ns, total_self_ns,
               duration_ns: {samples, min, mean, p50, p90, p99, max}}]
+  with --count only name and calls; with --under-way also under_way
   estimates  calls of which total and self are estimates
   histogram  with --hist: as in aggregates of `mote report`
   lost       events that were lost; null where the number is unknown
@@ -81,18 +96,33 @@ pub(crate) struct Args {
     /// Record arguments and results, too: of each PATTERN that does not say which
     #[arg(short, long, conflicts_with = "input")]
     arguments: bool,
+    /// Names for functions of a stripped binary: its list, which `mote coldpatch` has written; one that lies beside the
+    /// binary (BINARY.probes) is taken by itself
+    #[arg(long = "probes", value_name = "LIST", conflicts_with = "input")]
+    probe_lists: Vec<PathBuf>,
     /// Show this recording
     #[arg(short, long, value_name = "DIR")]
     input: Option<PathBuf>,
+    /// Show the calls of the recording's hardware trace, too (mote record --pt)
+    #[arg(long, requires = "input")]
+    pt: bool,
     /// Show calls as trees
     #[arg(short, long, conflicts_with_all = ["count", "hist", "sort", "format"])]
     graph: bool,
     /// Show so many levels of a tree
     #[arg(long, value_name = "NUMBER", requires = "graph", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Show how many calls there were, and no times
+    /// Show how many calls there were, and no times: they are counted in the process, and not recorded (with --min,
+    /// --under or -a they are)
     #[arg(short, long, conflicts_with = "hist")]
     count: bool,
+    /// With --count: how many calls are under way, too
+    #[arg(long, requires = "count", conflicts_with_all = ["input", "min", "under", "arguments"])]
+    under_way: bool,
+    /// With --count: show the counts so far as often as this TIME
+    #[arg(long, value_name = "TIME", value_parser = units::time, requires = "count")]
+    #[arg(conflicts_with_all = ["input", "min", "under", "arguments"])]
+    interval: Option<u64>,
     /// Show a histogram for each function: of the durations of its calls
     #[arg(long, value_name = "FIELD")]
     hist: Option<Field>,
@@ -120,6 +150,22 @@ enum Field {
     Duration,
 }
 
+impl Args {
+    /// Whether counts are all that is asked for.
+    fn shows_counts(&self) -> bool {
+        !self.graph && self.hist.is_none() && self.choice.is_all()
+    }
+
+    /// What becomes of calls that are recorded by this.
+    fn calls(&self) -> CallsAre {
+        if self.count && !self.arguments && self.choice.is_all() {
+            CallsAre::Counted(Counting { returns: self.under_way, cpus: cpus() })
+        } else {
+            CallsAre::Recorded
+        }
+    }
+}
+
 /// Shows the calls; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.input {
@@ -131,7 +177,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "which functions, and of what? mote functions 'parse_*' -- CMD, or -p PID; -i DIR shows a recording"
             );
             let rules = rules::of_functions(&patterns, args.choice.min()).map_err(anyhow::Error::msg)?;
-            let options = Options { rules, functions: patterns, ..args.record.options()? };
+            let probe_lists = args.probe_lists.clone();
+            let (calls, interval) = (args.calls(), args.interval.map(Duration::from_nanos));
+            let options = args.record.options()?;
+            let options = Options { rules, functions: patterns, probe_lists, calls, interval, ..options };
             let recorded = own_recording::record(&args.record, &options, "functions")?;
             let shown = shown(args, &recorded.directory, &[], args.record.place())?;
             Ok(own_recording::status(&recorded).unwrap_or(shown))
@@ -154,22 +203,30 @@ fn with_values(args: &Args) -> anyhow::Result<Vec<String>> {
 
 /// Shows those of a recording that fit one of the patterns, or all.
 fn shown(args: &Args, dir: &Path, patterns: &[String], place: Place) -> anyhow::Result<ExitCode> {
-    let trace = Trace::open(dir)?;
-    let choice = args.choice.of(&trace, patterns)?;
+    let merged = merged::open(dir, args.pt)?;
+    let trace = &merged.trace;
+    let counted = counts::of(dir);
+    if !counted.is_empty() && args.shows_counts() {
+        let chosen = choice::of_counted(counted, patterns)?;
+        let found = !chosen.is_empty();
+        counts::show(args, chosen, place)?;
+        return Ok(if found { ExitCode::SUCCESS } else { cmd::NOTHING.into() });
+    }
+    let choice = args.choice.of(trace, patterns)?;
     let mut events = trace.events(Range::ALL);
     let found = if args.graph {
-        let depth = args.depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX);
-        show::graph(&trace, &mut events, choice, depth, place)?
+        let depth = cmd::levels(args.depth);
+        show::graph(trace, &mut events, choice, depth, place)?
     } else {
-        let sums = feed(&mut events, Calls::new(&trace).with_choice(choice));
-        show::sums(args, &trace, sums, place)?
+        let sums = feed(&mut events, Calls::new(trace).with_choice(choice));
+        show::sums(args, trace, sums, place)?
     };
-    show::tell_loss(&trace);
+    show::tell_loss(trace);
     if cmd::tell(&[trace.problems(), mote_timeline::Source::problems(&events)]) {
         return Ok(cmd::FAILED.into());
     }
     if !found {
-        say!("{}", args.choice.nothing(&trace, dir, patterns));
+        say!("{}", args.choice.nothing(trace, dir, patterns));
         return Ok(cmd::NOTHING.into());
     }
     Ok(ExitCode::SUCCESS)

@@ -34,11 +34,17 @@ pub(crate) fn run(args: &Args, mote: Command) -> anyhow::Result<ExitCode> {
         write(&args.share.join(file), &script)?;
     }
     mote.build();
-    for verb in std::iter::once(&mote).chain(mote.get_subcommands()) {
+    for verb in std::iter::once(&mote).chain(mote.get_subcommands().flat_map(with_those_below)) {
         let name = verb.get_display_name().unwrap_or_else(|| verb.get_name());
         write(&args.share.join(format!("man/man1/{name}.1")), &page(verb)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A verb, and the verbs below it.
+fn with_those_below(verb: &Command) -> impl Iterator<Item = &Command> {
+    let below = verb.get_subcommands().filter(|below| below.get_name() != "help");
+    std::iter::once(verb).chain(below)
 }
 
 /// The command without verbs that only mote itself starts, and without `help`, which has the same in it.

@@ -10,7 +10,7 @@ use crate::rules::Rules;
 use crate::units;
 use anyhow::Context;
 use clap::ValueEnum;
-use mote_daemon::options::{Mode, Percentile, Stacks, Streams, User};
+use mote_daemon::options::{CallsAre, Mode, Percentile, Stacks, Streams, User};
 use mote_daemon::{
     Buffers, Ctf, KernelOptions, Latencies, LatencyOptions, Options, Progress, Recorded, Watch,
 };
@@ -137,7 +137,7 @@ impl Args {
             rules: self.rules.kernel.clone(),
             all: self.all,
             buffers: Buffers::kernel_default_for(cpus),
-            stacks: Stacks::BOTH,
+            stacks: Stacks { copy: 0, ..Stacks::BOTH },
             latency: Some(latency),
         };
         let output = match &self.output {
@@ -161,10 +161,12 @@ impl Args {
             clock: None,
             kernel: Some(kernel),
             profile: None,
+            hardware: None,
             owner: self.owner,
             attach: self.pid.clone(),
             functions: Vec::new(),
-            sampling: None,
+            probe_lists: Vec::new(),
+            calls: CallsAre::Recorded,
             command: self.command.clone(),
         })
     }

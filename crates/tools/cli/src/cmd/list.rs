@@ -6,6 +6,7 @@ mod kernel;
 use crate::{cmd, out};
 use anyhow::Context;
 use clap::ValueEnum;
+use mote_functions::Lists;
 use mote_inspect::process::Process;
 use mote_inspect::target::Target;
 use mote_inspect::{Carrier, Event, file, process};
@@ -14,6 +15,7 @@ use mote_words::{counted, middle, wrapped};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show the events that a program or a process carries
@@ -37,6 +39,7 @@ Examples:
   mote list --functions ./app          all functions: address, size, how each can be probed
   mote list --functions ./app 'db::*'  those of a name, with generics and parameters or without
   mote list --functions 4711 'libc.so.6:str*' '@src/db.c'   by library, by source file
+  mote list --functions ./app --probes app.probes   of a stripped program (mote coldpatch)
 
 A line: name, level, state, place in the source, fields. The state is
   on, off        of a process: it records, or is a NOP; 2/3 on: at two of its three sites
@@ -69,6 +72,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["kernel", "event", "c_header"])]
     functions: bool,
 
+    /// Names for functions of a stripped binary: its list, which `mote coldpatch` has written; one that lies beside the
+    /// binary (BINARY.probes) is taken by itself
+    #[arg(long = "probes", value_name = "LIST", requires = "functions")]
+    probe_lists: Vec<PathBuf>,
     /// List only events whose name, provider or provider:name matches PATTERN (* any text, ? any character); repeat
     /// for more
     #[arg(short, long, value_name = "PATTERN")]
@@ -106,7 +113,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.functions {
         let patterns = args.target.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
-        return functions::run(args.target.first(), &patterns.collect::<Vec<_>>(), args.format);
+        let lists = Lists::open(&args.probe_lists)?;
+        return functions::run(args.target.first(), &patterns.collect::<Vec<_>>(), &lists, args.format);
     }
     if let [_, more, ..] = &args.target[..] {
         anyhow::bail!(

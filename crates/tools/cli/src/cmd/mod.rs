@@ -1,5 +1,6 @@
 //! The verbs, one file each, and what they share.
 
+pub(crate) mod coldpatch;
 pub(crate) mod demo;
 pub(crate) mod disable;
 pub(crate) mod doctor;
@@ -13,6 +14,7 @@ pub(crate) mod hold;
 pub(crate) mod latency;
 pub(crate) mod list;
 pub(crate) mod profile;
+pub(crate) mod pt;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod snapshot;
@@ -59,6 +61,11 @@ pub(crate) fn aggregates(dir: &Path) -> Value {
     let [_, file] = mote_journal::AGGREGATES;
     let text = std::fs::read_to_string(dir.join(mote_journal::DIRECTORY).join(file)).unwrap_or_default();
     serde_json::from_str::<Value>(&text).map_or(Value::Null, |mut all| all["aggregates"].take())
+}
+
+/// How many levels of a tree are shown, by `--depth`: all of them without.
+pub(crate) fn levels(depth: Option<u32>) -> usize {
+    depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX)
 }
 
 /// Says on stderr what was wrong or odd about a recording; returns whether something could not be read.

@@ -3,7 +3,7 @@
 use crate::cmd;
 use crate::out::Place;
 use crate::own_recording::{self, RecordArgs};
-use crate::units;
+use crate::sampling::{FREQUENCY, stack};
 use mote_analysis::run as feed;
 use mote_daemon::{Options, ProfileOptions};
 use mote_timeline::{Range, Source, Trace};
@@ -110,41 +110,6 @@ impl HowArgs {
     }
 }
 
-/// Samples in a recording of events.
-#[derive(Debug, clap::Args)]
-pub(crate) struct SamplingArgs {
-    /// Sample threads, too: so many times a second [default: 999]
-    #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true, default_missing_value = "999")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    profile: Option<u64>,
-    /// Record times without a CPU, too, with the stacks where threads left it
-    #[arg(long)]
-    off_cpu: bool,
-}
-
-/// Samples in a second where nothing else is said.
-const FREQUENCY: u64 = 999;
-
-/// Bytes of stacks that are copied where nothing else is said.
-const STACK: u32 = 8 << 10;
-
-impl SamplingArgs {
-    /// How threads are to be sampled, if they are.
-    pub(crate) fn options(&self, all: bool) -> Option<ProfileOptions> {
-        let options = |frequency| ProfileOptions { frequency, stack: STACK, off_cpu: self.off_cpu, all };
-        self.profile.or(self.off_cpu.then_some(FREQUENCY)).map(options)
-    }
-}
-
-/// The kernel copies less than 64 KiB (`perf_event_open(2)`, `sample_stack_user`), and a record has more than that.
-const STACK_MAX: u64 = 63 << 10;
-
-fn stack(text: &str) -> Result<u32, String> {
-    let bytes = units::size(text)?;
-    let fits = |bytes: &u32| (512..=STACK_MAX).contains(&u64::from(*bytes));
-    u32::try_from(bytes).ok().filter(fits).ok_or_else(|| "give 512 to 63k bytes".to_owned())
-}
-
 /// Shows the samples; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(dir) = &args.input else {
@@ -169,7 +134,7 @@ fn shown(args: &Args, dir: &Path, place: Place) -> anyhow::Result<ExitCode> {
     let sampled = if args.off_cpu { sampled.of_off_cpu() } else { sampled };
     let hotspots: Hotspots = feed(&mut events, sampled);
     let width = place.width().unwrap_or(COLUMNS);
-    let depth = args.depth.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(usize::MAX);
+    let depth = cmd::levels(args.depth);
     let page = match args.format {
         Format::Json => {
             let mut all = serde_json::to_value(&hotspots)?;

@@ -1,19 +1,22 @@
 //! `mote record`: runs a command and records the events of it and of all its children.
 
+mod stacks;
 mod summary;
 
-use super::profile::SamplingArgs;
 use crate::begun::{Begun, ReadyArgs};
+use crate::hardware::Wanted;
 use crate::out::Place;
 use crate::rules::Rules;
+use crate::sampling::SamplingArgs;
 use crate::units;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mote_daemon::options::{Stacks, Streams, User};
+use mote_daemon::options::{CallsAre, Streams, User};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use mote_journal::Summary;
 use mote_words::{COLUMNS, counted, counted_grouped, grouped};
+use stacks::StackArgs;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -56,9 +59,16 @@ Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it 
   mote record -k sched -a --duration 10s         of the whole system
   mote record -k syscalls -p 4711                of a running process; -e adds its own events
   mote record -k block:block_rq_issue --stack=kernel -a
+  mote record -k 'syscalls:*write' --stack -p 4711
+                                                 with stacks, without frame pointers, too
 
 Samples of threads with their stacks, in the same recording (`mote profile` shows them):
   mote record --profile -e 'net:*' -k sched -- ./app
+
+What processors write down of each branch (a CPU with Intel PT is needed), on the same clock, in DIR/pt:
+  mote record --pt -e 'net:*' -k sched -- ./app    each verb of `mote pt` opens the recording then
+  mote record --pt=cyc=6,kernel -a --duration 100ms
+  mote view --pt trace                             calls of the hardware trace among the events
 
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
 the provider and with the name.
@@ -77,6 +87,10 @@ pub(crate) struct Args {
     owner: Option<User>,
     #[command(flatten)]
     rules: Rules,
+    /// Names for functions of a stripped binary: its list, which `mote coldpatch` has written; one that lies beside the
+    /// binary (BINARY.probes) is taken by itself
+    #[arg(long = "probes", value_name = "LIST")]
+    probe_lists: Vec<PathBuf>,
     /// What to do with an event whose filter cannot read its memory
     #[arg(long, value_enum, default_value = "drop", value_name = "WHAT")]
     on_fault: OnFault,
@@ -94,11 +108,15 @@ pub(crate) struct Args {
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(i32).range(1..))]
     pid: Vec<i32>,
-    /// Record stacks with kernel events: of the kernel, of the process, or of both
-    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
-    stack: Option<Stacks>,
+    #[command(flatten)]
+    stacks: StackArgs,
     #[command(flatten)]
     profile: SamplingArgs,
+    /// Record what processors write down of each branch (Intel PT), too: of the command or the processes, or with -a of
+    /// everything. OPTIONS, separated by commas: cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel,
+    /// snapshot=SIZE, buffer=SIZE, filter=FILTER (the last one); see `mote pt record`
+    #[arg(long, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pt: Option<Wanted>,
     /// Buffer memory per CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     kernel_buffers: Option<Buffers>,
@@ -197,11 +215,16 @@ impl Args {
                 Clock::Monotonic => mote_daemon::options::Source::Monotonic,
             }),
             kernel: self.kernel(cpus)?,
-            profile: self.profile.options(self.all),
+            profile: self.profile.options(self.all, self.stacks.bytes()),
+            hardware: match &self.pt {
+                Some(wanted) => Some(wanted.options(self.all, matches!(self.mode, Mode::Overwrite))?),
+                None => None,
+            },
             owner: self.owner,
             attach: self.pid.clone(),
             functions: self.rules.functions.clone(),
-            sampling: None,
+            probe_lists: self.probe_lists.clone(),
+            calls: CallsAre::Recorded,
             command: self.command.clone(),
         })
     }
@@ -209,12 +232,13 @@ impl Args {
     /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their
     /// own are, too.
     fn program_rules(&self) -> Vec<Rule> {
-        let kernel_only = self.command.is_empty() && (self.is_profiled() || !self.rules.kernel.is_empty());
+        let is_seen = self.is_profiled() || self.pt.is_some() || !self.rules.kernel.is_empty();
+        let kernel_only = self.command.is_empty() && is_seen;
         if kernel_only && self.rules.is_default { Vec::new() } else { self.rules.rules.clone() }
     }
 
     fn is_profiled(&self) -> bool {
-        self.profile.options(false).is_some()
+        self.profile.options(false, 0).is_some()
     }
 
     /// Nobody writes into the buffers of a recording without a program.
@@ -227,8 +251,8 @@ impl Args {
     fn kernel(&self, cpus: u32) -> anyhow::Result<Option<KernelOptions>> {
         if self.rules.kernel.is_empty() {
             let flags = [
-                (self.all && !self.is_profiled(), "-a"),
-                (self.stack.is_some(), "--stack"),
+                (self.all && !self.is_profiled() && self.pt.is_none(), "-a"),
+                (self.stacks.is_wanted(), "--stack"),
                 (self.kernel_buffers.is_some(), "--kernel-buffers"),
             ];
             if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {
@@ -242,7 +266,7 @@ impl Args {
             rules: self.rules.kernel.clone(),
             all: self.all,
             buffers: self.kernel_buffers.unwrap_or_else(|| Buffers::kernel_default_for(cpus)),
-            stacks: self.stack.unwrap_or_default(),
+            stacks: self.stacks.stacks()?,
             latency: None,
         }))
     }
@@ -301,7 +325,7 @@ struct Screen<'a> {
     args: &'a Args,
     bar: ProgressBar,
     begun: Begun<'a>,
-    /// When.
+    /// When the recording began.
     began: Instant,
 }
 

@@ -1,5 +1,6 @@
 //! `mote view`: prints the events of a recording.
 
+use crate::cmd::pt::merged;
 use crate::moment::Moment;
 use crate::{cmd, out};
 use anyhow::Context;
@@ -34,6 +35,7 @@ Examples:
   mote view trace --format json | jq .fields   for programs
   mote view trace --stack -e sched_switch      where threads gave up the CPU (recorded with --stack)
   mote view trace --format folded > stacks     for flamegraph.pl, speedscope
+  mote view trace --pt --tree                  calls of the hardware trace, with the events in them
   mote view ~/lttng-traces/auto-20261120       what LTTng recorded, kernel and user space merged
 
 A line of text:
@@ -127,6 +129,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     to: Option<Moment>,
 
+    /// Show the calls of the hardware trace, too (mote record --pt), as events f:NAME
+    #[arg(long)]
+    pt: bool,
+
     /// Stop after this many events
     #[arg(short = 'n', long, value_name = "NUMBER")]
     limit: Option<u64>,
@@ -151,49 +157,50 @@ enum TimeKind {
 
 /// Prints the events; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let trace = Trace::open(&args.dir)?;
-    let start = start_if_needed(args, &trace);
+    let merged = merged::open(&args.dir, args.pt)?;
+    let trace = &merged.trace;
+    let start = start_if_needed(args, trace);
     let moment =
         |moment: Option<Moment>, default: i64| moment.map_or(default, |moment| moment.resolve(start));
     let range = Range { from: moment(args.from, i64::MIN), to: moment(args.to, i64::MAX) };
     let globs = |patterns: &[String]| patterns.iter().map(|p| Glob::new(p)).collect::<Vec<_>>();
-    let selection = Selection::new(&trace, &globs(&args.provider), &globs(&args.event), &args.tid);
-    let selection = if asks_for_state(args) { selection } else { selection.without_state(&trace) };
+    let selection = Selection::new(trace, &globs(&args.provider), &globs(&args.event), &args.tid);
+    let selection = if asks_for_state(args) { selection } else { selection.without_state(trace) };
     let selection = match args.level {
-        Some(level) => selection.with_level(&trace, level),
+        Some(level) => selection.with_level(trace, level),
         None => selection,
     };
     let style = style(args, start);
     let out = io::stdout();
     match args.format {
         OutputFormat::Text if args.tree => {
-            print(args, &trace, range, &selection, &mut Tree::new(&trace, style, is_in_colour(&out)))
+            print(args, trace, range, &selection, &mut Tree::new(trace, style, is_in_colour(&out)))
         }
         OutputFormat::Text => {
-            let text = Text::new(&trace, style, is_in_colour(&out));
-            with_stacks(args, &trace, |stacks| match stacks {
-                Some(stacks) => print(args, &trace, range, &selection, &mut Stacked::text(text, stacks)),
-                None => print(args, &trace, range, &selection, &mut { text }),
+            let text = Text::new(trace, style, is_in_colour(&out));
+            with_stacks(args, trace, |stacks| match stacks {
+                Some(stacks) => print(args, trace, range, &selection, &mut Stacked::text(text, stacks)),
+                None => print(args, trace, range, &selection, &mut { text }),
             })
         }
-        OutputFormat::Json => with_stacks(args, &trace, |stacks| {
-            let json = Json::new(&trace, style);
+        OutputFormat::Json => with_stacks(args, trace, |stacks| {
+            let json = Json::new(trace, style);
             match stacks {
-                Some(stacks) => print(args, &trace, range, &selection, &mut Stacked::json(json, stacks)),
-                None => print(args, &trace, range, &selection, &mut { json }),
+                Some(stacks) => print(args, trace, range, &selection, &mut Stacked::json(json, stacks)),
+                None => print(args, trace, range, &selection, &mut { json }),
             }
         }),
-        OutputFormat::Folded => with_stacks(args, &trace, |stacks| match stacks {
-            Some(stacks) => print(args, &trace, range, &selection, &mut Folded::new(stacks)),
-            None => print(args, &trace, range, &selection, &mut Null),
+        OutputFormat::Folded => with_stacks(args, trace, |stacks| match stacks {
+            Some(stacks) => print(args, trace, range, &selection, &mut Folded::new(stacks)),
+            None => print(args, trace, range, &selection, &mut Null),
         }),
         // A script that names one event wants its fields; what happens to be in a recording must not change the
         // columns.
-        OutputFormat::Csv if !args.event.is_empty() && selection.is_one(&trace) => {
-            print(args, &trace, range, &selection, &mut Csv::flat(&trace, style))
+        OutputFormat::Csv if !args.event.is_empty() && selection.is_one(trace) => {
+            print(args, trace, range, &selection, &mut Csv::flat(trace, style))
         }
-        OutputFormat::Csv => print(args, &trace, range, &selection, &mut Csv::new(&trace, style)),
-        OutputFormat::Null => print(args, &trace, range, &selection, &mut Null),
+        OutputFormat::Csv => print(args, trace, range, &selection, &mut Csv::new(trace, style)),
+        OutputFormat::Null => print(args, trace, range, &selection, &mut Null),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn read_request(from: &mut impl BufRead) -> io::Result<Option<Request
     Ok(Some(request))
 }
 
-/// Writes a request with one write.
+/// Writes a request whole, so that it goes out by one system call.
 pub(super) fn write_request(to: &mut impl Write, method: Method, path: &str, keep: bool) -> io::Result<()> {
     let connection = if keep { "keep-alive" } else { "close" };
     let text =

@@ -12,7 +12,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// For the table.
+    /// The verdict as the table shows it.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Ok => "ok",

@@ -10,10 +10,12 @@ mod kernel;
 mod machine;
 mod memory;
 mod proof;
+mod pt;
 mod switches;
 
 pub use finding::{Finding, Verdict};
 pub use proof::{EMITTED, PROOF_EVENT, kernel_proof, proof};
+pub use pt::{PT_WORK, pt, pt_pack, pt_proof};
 
 use std::path::Path;
 

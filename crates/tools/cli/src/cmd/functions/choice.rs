@@ -7,6 +7,7 @@ use mote_functions::Pattern;
 use mote_pattern::{Glob, similar};
 use mote_symbol::names;
 use mote_timeline::{Range, Trace};
+use mote_view::CallCount;
 use std::path::Path;
 
 /// The flags.
@@ -39,10 +40,25 @@ fn fits(globs: &[Glob], name: &str) -> bool {
     globs.iter().any(|glob| names::fits(name, |name| glob.matches(name)))
 }
 
+/// Those of counted functions that fit one of the patterns, or all.
+///
+/// # Errors
+/// As [`ChoiceArgs::of`].
+pub(super) fn of_counted(counted: Vec<CallCount>, patterns: &[String]) -> anyhow::Result<Vec<CallCount>> {
+    let globs = globs(patterns)?;
+    let is_meant = |function: &CallCount| globs.is_empty() || fits(&globs, &function.name);
+    Ok(counted.into_iter().filter(is_meant).collect())
+}
+
 impl ChoiceArgs {
     /// How long calls have to be at least, in nanoseconds.
     pub(super) fn min(&self) -> Option<u64> {
         self.min
+    }
+
+    /// Whether calls are not chosen by how long they took, or where they were made.
+    pub(super) fn is_all(&self) -> bool {
+        self.min.is_none() && self.under.is_empty()
     }
 
     /// What is chosen of the calls of `trace`.
@@ -74,13 +90,13 @@ impl ChoiceArgs {
         }
         for pattern in patterns.iter().chain(&self.under) {
             if globs(std::slice::from_ref(pattern)).is_ok_and(|globs| !all().any(|name| fits(&globs, name))) {
-                let near = similar(pattern, all());
-                let near = if near.is_empty() {
+                let similar = similar(pattern, all());
+                let similar = if similar.is_empty() {
                     String::new()
                 } else {
-                    format!("; did you mean {}?", near.join(" or "))
+                    format!("; did you mean {}?", similar.join(" or "))
                 };
-                return format!("{dir} has no call of {pattern}{near}");
+                return format!("{dir} has no call of {pattern}{similar}");
             }
         }
         format!("no call in {dir} was selected")

@@ -32,10 +32,10 @@ impl Threshold {
 }
 
 fn unknown(name: &str) -> String {
-    let near = mote_pattern::similar(name, syscalls::names());
-    match &near[..] {
+    let similar = mote_pattern::similar(name, syscalls::names());
+    match &similar[..] {
         [] => format!("there is no system call `{name}`; `mote list -k syscalls` shows all"),
-        near => format!("there is no system call `{name}`; did you mean {}?", near.join(" or ")),
+        similar => format!("there is no system call `{name}`; did you mean {}?", similar.join(" or ")),
     }
 }
 

@@ -3,11 +3,12 @@
 use super::{Format, PATH_MIN, print_json, printable};
 use crate::{cmd, out};
 use anyhow::Context;
-use mote_functions::{Function, Object, Pattern, Way, similar_names};
+use mote_functions::{Function, Lists, Object, Pattern, Way, similar_names};
 use mote_inspect::target::Target;
 use mote_symbol::demangle;
 use mote_words::{counted, counted_grouped, middle};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,13 +17,18 @@ use std::process::ExitCode;
 pub(super) fn run(
     target: Option<&OsString>,
     patterns: &[String],
+    lists: &Lists,
     format: Format,
 ) -> anyhow::Result<ExitCode> {
     let target = target.context("give a program or a process: mote list --functions ./app")?;
     let mut objects = match Target::find(target)? {
-        Target::File(path) => vec![Object::of_file(&path)?],
-        Target::Process(pid) => of_process(pid)?,
+        Target::File(path) => vec![Object::of_file(&path, lists)?],
+        Target::Process(pid) => of_process(pid, lists)?,
     };
+    objects.iter().filter_map(|object| object.listed.remark.as_ref()).for_each(|remark| say!("{remark}"));
+    if let Some(why) = lists.unused(objects.iter().filter_map(|object| object.listed.list.as_ref())) {
+        anyhow::bail!("{why}");
+    }
     let patterns: Result<Vec<Pattern>, String> =
         patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
     let patterns = patterns.map_err(anyhow::Error::msg)?;
@@ -53,8 +59,8 @@ pub(super) fn run(
 }
 
 /// All that a process has mapped as code.
-fn of_process(pid: u32) -> anyhow::Result<Vec<Object>> {
-    let (objects, left_out) = Object::of_process(pid);
+fn of_process(pid: u32, lists: &Lists) -> anyhow::Result<Vec<Object>> {
+    let (objects, left_out) = Object::of_process(pid, lists, &mut HashSet::new());
     for (path, why) in left_out {
         say!("{} is left out: {why}", path.display());
     }

@@ -1,5 +1,6 @@
 //! What is said when a recording has ended.
 
+use mote_capture::IN_RECORDING;
 use mote_daemon::{KernelRecorded, Recorded};
 use mote_journal::Summary;
 use mote_words::{counted, counted_grouped, grouped, size};
@@ -14,7 +15,8 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
     let is_empty = |kernel: &KernelRecorded| kernel.summary.total() == kernel.summary.state();
     let is_empty = sum.total() == 0
         && recorded.kernel.as_ref().is_none_or(is_empty)
-        && recorded.profile.as_ref().is_none_or(|profile| profile.total() == 0);
+        && recorded.profile.as_ref().is_none_or(|profile| profile.total() == 0)
+        && recorded.hardware.is_none();
     let only_counts = only_counts && is_empty;
     let mut page = Page(format!(
         "\n{} {} in {:.3} s\n",
@@ -23,7 +25,7 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         sum.duration_ns as f64 / 1e9
     ));
     // Without a command there are no processes of ours.
-    let has_others = recorded.kernel.is_some() || recorded.profile.is_some();
+    let has_others = recorded.kernel.is_some() || recorded.profile.is_some() || recorded.hardware.is_some();
     let kernel_only = has_others && sum.processes == 0 && sum.total() == 0;
     if only_counts {
         if sum.processes > 0 {
@@ -44,13 +46,14 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         let threads = counted(profile.threads, "thread", "threads");
         page.row("", format!("of {threads} of {}", counted(profile.processes, "process", "processes")));
     }
+    page.hardware(recorded);
     if !super::is_lossy(recorded) {
-        let told = if recorded.problems.is_empty() {
+        let lost = if recorded.problems.is_empty() {
             "none"
         } else {
             "no counted event; some may be missing all the same, see the problems above"
         };
-        page.row("lost", told.to_owned());
+        page.row("lost", lost.to_owned());
     }
     page.lost(sum, "");
     if let Some(kernel) = &recorded.kernel {
@@ -69,17 +72,7 @@ pub(super) fn summary(recorded: &Recorded, only_counts: bool) -> String {
         Some(0) | None => {}
         Some(status) => page.row("status", format!("the command ended with {status}")),
     }
-    // It may have been removed meanwhile.
-    if recorded.directory.exists() {
-        let directory = recorded.directory.display();
-        page.row(
-            "look",
-            match only_counts {
-                true => format!("mote report {directory}"),
-                false => format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}"),
-            },
-        );
-    }
+    page.look(recorded, only_counts);
     page.0
 }
 
@@ -89,6 +82,34 @@ struct Page(String);
 impl Page {
     fn row(&mut self, name: &str, text: String) {
         self.0.push_str(&format!("  {name:<10} {text}\n"));
+    }
+
+    /// What the hardware trace came to.
+    fn hardware(&mut self, recorded: &Recorded) {
+        let Some(hardware) = &recorded.hardware else { return };
+        let bytes = counted_grouped(hardware.summary.bytes, "byte of packets", "bytes of packets");
+        self.row("hardware", format!("{bytes} in {}", recorded.directory.join(IN_RECORDING).display()));
+        hardware.missing.iter().for_each(|missing| self.row("", missing.clone()));
+    }
+
+    /// What to do next.
+    fn look(&mut self, recorded: &Recorded, only_counts: bool) {
+        // It may have been removed meanwhile.
+        if recorded.directory.exists() {
+            let directory = recorded.directory.display();
+            self.row(
+                "look",
+                match only_counts {
+                    true => format!("mote report {directory}"),
+                    false => {
+                        format!("mote view {directory}   mote report {directory}   babeltrace2 {directory}")
+                    }
+                },
+            );
+            if recorded.hardware.is_some() {
+                self.row("", format!("mote view --pt {directory}   mote pt calls {directory}"));
+            }
+        }
     }
 
     /// Events, by provider, and their size.
@@ -159,10 +180,10 @@ fn providers(summary: &Summary) -> Vec<(&str, u64, usize)> {
 }
 
 fn advice(cause: &str) -> &'static str {
-    let known = mote_layout::Cause::ALL.into_iter().find(|known| known.name() == cause);
+    let known = mote_loss::Cause::ALL.into_iter().find(|known| known.name() == cause);
     let of_kernel = || mote_journal::kernel_loss_advice(cause);
     known
-        .map(mote_layout::Cause::advice)
+        .map(mote_loss::Cause::advice)
         .or_else(of_kernel)
         .unwrap_or("the recording could not be written, or was removed")
 }
