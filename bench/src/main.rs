@@ -40,9 +40,14 @@ Benchmarks:
   redis        of these, redis only
   rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it);
                MOTE_BENCH_PLOTS=DIRECTORY draws its series there as SVG
+  pt           reading packets of Intel Processor Trace (bytes/s; libipt beside it)
+  pt_analyses  what is asked of packets of Intel Processor Trace: virtual machines (bytes/s)
   torture rcu  readers and updaters that are interrupted, moved, forked and die; exit status 1 on any violation
   torture ring writers that are interrupted, moved, stopped and killed; exit status 1 on any violation
-  torture text sites that are armed and disarmed under running threads; exit status 1 on any violation
+  torture patch sites that are armed and disarmed under running threads; exit status 1 on any violation
+  torture functions
+               functions that are switched on and off under threads, exceptions and signals, and counts that have to be
+               exact; exit status 1 on any violation
 
 Examples:
   mote-bench event_cost

@@ -6,9 +6,11 @@
 
 use super::effort::Effort;
 use super::figure::Figure;
+use super::functions_counted as counted;
 use super::functions_coverage as coverage;
 use super::functions_off as off;
 use super::functions_recorded::Recorder;
+use super::functions_switch as switch;
 use super::functions_whole as whole;
 use super::native;
 use super::session::Lab;
@@ -28,9 +30,12 @@ const CALLS: u64 = 2_000_000;
 pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
     let mut lab = Lab::new()?;
     let program = build(&lab)?;
+    let folder = lab.path().to_owned();
     let mut recorder = Recorder::new(&mut lab)?;
     let mut figures = one_call(&mut recorder, &program, effort)?;
     figures.extend(many_calls(&mut recorder, &program, effort)?);
+    figures.extend(counted::run(&mut recorder, &program, effort)?);
+    figures.extend(switch::run(&mut recorder, &folder, effort)?);
     figures.extend(off::run(&mut recorder, &program, effort)?);
     figures.extend(coverage::run(&mut recorder, effort)?);
     figures.extend(whole::run(&mut recorder, effort)?);

@@ -86,6 +86,31 @@ impl<'l> Recorder<'l> {
         anyhow::ensure!(probes(&said).is_some(), "NO PROBES: {}", not.unwrap_or("mote does not say why"));
         Ok(Ran { stdout: output.stdout, status: output.status, said, seconds })
     }
+
+    /// Counts the calls of a function in a command; returns how many there were.
+    ///
+    /// # Errors
+    /// mote cannot be started, or has counted nothing.
+    pub(super) fn count(
+        &mut self,
+        words: &[&str],
+        function: &str,
+        command: &[OsString],
+    ) -> anyhow::Result<(Ran, u64)> {
+        let trace = self.fresh("trace");
+        let mut counted = self.mote();
+        counted.arg("functions").args(words).arg(function).arg("-o").arg(&trace);
+        let begin = wall_ns();
+        let output = counted.arg("--").args(command).stdin(Stdio::null()).output();
+        let output = output.context("mote cannot be started")?;
+        let seconds = (wall_ns() - begin) as f64 / 1e9;
+        let shown = self.mote().args(["functions", "--format", "json", "-i"]).arg(&trace).output()?;
+        let _ = std::fs::remove_dir_all(&trace);
+        let all: serde_json::Value = serde_json::from_slice(&shown.stdout).context("nothing was counted")?;
+        let calls = all["functions"][0]["calls"].as_u64().context("nothing was counted")?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok((Ran { stdout: output.stdout, status: output.status, said, seconds }, calls))
+    }
 }
 
 impl Ran {

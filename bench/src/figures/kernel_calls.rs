@@ -69,8 +69,14 @@ const fn way(case: &'static str, loops: Loop, arguments: &'static [&'static str]
 
 const EVENT_BY: &str = "syscalls:syscall_entry_getppid";
 const ARGUMENT_BY: &str = "syscalls:syscall_entry_getpgid";
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 9] = [
     way("event", Loop::Plain, &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY]),
+    way("event/stack", Loop::Plain, &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY, "--stack=user"]),
+    way(
+        "event/stack/frame-pointers",
+        Loop::Plain,
+        &["record", "-q", "--mode", "overwrite", "-k", EVENT_BY, "--stack=user", "--frame-pointers"],
+    ),
     way(
         "event_filtered",
         Loop::Plain,

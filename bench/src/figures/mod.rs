@@ -19,10 +19,12 @@ mod filter_work;
 #[allow(unsafe_code, reason = "it is a restartable sequence of its own")]
 mod floor;
 mod functions;
+mod functions_counted;
 mod functions_coverage;
 mod functions_fperf;
 mod functions_off;
 mod functions_recorded;
+mod functions_switch;
 mod functions_whole;
 mod kernel;
 mod kernel_calls;
@@ -33,6 +35,11 @@ mod kernel_shared;
 mod kernel_work;
 mod lttng;
 mod native;
+mod pt;
+mod pt_analyses;
+mod pt_flow;
+mod pt_streams;
+mod pt_time;
 mod rcu;
 mod rcu_hash;
 mod rcu_hash_work;
@@ -51,12 +58,13 @@ mod view;
 pub(crate) mod work;
 
 pub(crate) use effort::Effort;
+pub(crate) use session::built;
 
 use figure::Figure;
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 15] = [
+const BENCHMARKS: [(&str, Benchmark); 17] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -72,6 +80,8 @@ const BENCHMARKS: [(&str, Benchmark); 15] = [
     ("kernel_programs", kernel_programs::run),
     ("functions", functions::run),
     ("fperf", functions_fperf::run),
+    ("pt", pt::run),
+    ("pt_analyses", pt_analyses::run),
 ];
 
 /// The names that [`run`] knows, in the order of the usage.

@@ -2,7 +2,7 @@
 
 use super::figure::Samples;
 use anyhow::Context;
-use mote_daemon::options::{self, Mode, Streams};
+use mote_daemon::options::{self, CallsAre, Mode, Streams};
 use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use std::ffi::OsString;
@@ -120,10 +120,12 @@ impl Lab {
             clock: None,
             kernel,
             profile: None,
+            hardware: None,
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),
-            sampling: None,
+            probe_lists: Vec::new(),
+            calls: CallsAre::Recorded,
             command,
         };
         let recorded = mote_daemon::record(&options, &mut Quiet)?;

@@ -12,6 +12,11 @@ pub(crate) fn thread_ns() -> u64 {
     nanos(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Nanoseconds that all threads of this process have run.
+pub(crate) fn process_ns() -> u64 {
+    nanos(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
 /// Nanoseconds of `CLOCK_MONOTONIC`, which all processes share.
 pub(crate) fn wall_ns() -> u64 {
     nanos(ClockId::CLOCK_MONOTONIC)

@@ -1,12 +1,13 @@
 //! `torture`: everything that can befall a writer, a reader or a patched site, at once and for long, and a count of
 //! what went wrong.
 //!
-//! The cores are those of the tests of `mote-rcu`, `mote-ring` and `mote-patch`, which run them for a moment.
+//! The cores are those of tests, which run them for a moment: of `mote-rcu`, `mote-ring`, `mote-patch`, and of a claim.
 
 mod finding;
+mod functions;
+mod patch;
 mod rcu;
 mod ring;
-mod text;
 
 use crate::figures::Effort;
 use crate::figures::figure::Figure;
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// Runs the torture `what` and prints a figure for each number. Fails when anything was violated.
 ///
 /// # Errors
-/// There is none of this name.
+/// There is none of this name, or it cannot begin.
 pub(crate) fn run(what: &str, effort: Effort, seconds: Option<u64>, json: bool) -> anyhow::Result<ExitCode> {
     let usual = match effort {
         Effort::Quick => 16,
@@ -28,8 +29,9 @@ pub(crate) fn run(what: &str, effort: Effort, seconds: Option<u64>, json: bool) 
     let sum = match what {
         "rcu" => rcu::run(length, report),
         "ring" => ring::run(length, report),
-        "text" => text::run(length, report),
-        _ => anyhow::bail!("there is no torture '{what}'; try rcu, ring, text"),
+        "patch" => patch::run(length, report),
+        "functions" => functions::run(length, report)?,
+        _ => anyhow::bail!("there is no torture '{what}'; try rcu, ring, patch, functions"),
     };
     print(&format!("torture {what}"), &sum, json);
     Ok(if sum.violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

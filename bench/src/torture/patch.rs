@@ -1,4 +1,4 @@
-//! `torture text`: threads run through sites while these are armed, moved and disarmed.
+//! `torture patch`: threads run through sites while these are armed, moved and disarmed.
 
 use super::finding::{Finding, add};
 use std::io::{Read, Write};
