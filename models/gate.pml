@@ -32,7 +32,7 @@
  * @code crates/traced/agent/src/multicast.rs: new, direct, judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest 0d15f4ea3ddebddb
+ * @digest c063fed56e598900
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5

@@ -22,7 +22,7 @@
  * and in order, there or in the copy; a pass that begins at the head while nothing is being patched goes by the probe
  * if the place is on, and not if it is off (B3), and meets no gate; no trap of ours is taken for a foreign one.
  *
- * What the table of batches itself rests on (`turn`, when it is published and retracted) is in text_patch.pml.
+ * What the table of batches itself rests on (`turn`, when it is published and retracted) is in patch.pml.
  *
  * @code crates/traced/patch/src/batch.rs: between, write_alone, write_among, close, open, finish, sync_core
  * @code crates/traced/patch/src/code.rs: leads_to, is_guard
@@ -31,7 +31,7 @@
  * @code crates/traced/patch/src/lib.rs: gate
  * @code crates/traced/hook/src/load.rs: resume
  * @code crates/base/layout/src/functions.rs: guard
- * @digest 473c656fc66f9b0e
+ * @digest 501874629c7d9996
  *
  * @pass short | 2 CPUs, 4 batches | small
  * @pass long | 3 CPUs, 6 batches | -DCPUS=3 -DBATCHES=6

@@ -12,6 +12,9 @@
  * the slot of the next one says is how many were dropped until it was entered; a writer that is not interrupted ends
  * within six sequences; a killed thread leaves a whole ring.
  *
+ * With NOTED, each record has the time of one in another ring, which was read before its sequence, and after `pos` was
+ * looked at; if that has moved, it goes the general way.
+ *
  * Memory is sequentially consistent. On x86 (TSO) that loses nothing here: where one side waits for the other, a load
  * comes before a store or a load (`consumed` before the data; the data before `consumed` or the second `pos`), and
  * stores become visible in order; TSO delays stores behind loads only.
@@ -24,7 +27,7 @@
  * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
  * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped
  * @code crates/base/ring/src/reader.rs: copy, release, advance, publish
- * @digest eb9060ad7730ef90
+ * @digest 2ac2c34e1aa090d4
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE
@@ -32,6 +35,7 @@
  * @pass short | discard, a signal whose handler writes | -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1
  * @pass short | discard, a kill | -DKILLS=1 -DEVENTS1=1 small
  * @pass short | discard, clock not the TSC | -DCLOCK -DEVENTS0=2 small
+ * @pass short | discard, time of another ring | -DNOTED -DEVENTS0=2
  * @pass long | overwrite, migration | -DOVERWRITE -DMIGRATION
  * @pass long | overwrite, a signal whose handler writes | -DOVERWRITE -DSIGNALS=1 -DEVENTS1=1
  * @pass long | overwrite, a kill | -DOVERWRITE -DKILLS=1
@@ -40,17 +44,24 @@
  * @pass long | overwrite, fragments of two sizes | -DOVERWRITE -DFRAGMENTS -DSIZE_MAX=2 -DEVENTS1=1
  * @pass long | discard, records of two cells, migration, signal, kill | -DSIZE_MIN=2 -DEVENTS0=1 -DEVENTS1=1 -DMIGRATION -DSIGNALS=1 -DKILLS=1
  * @pass long | overwrite, 5 laps of one thread, signal | -DOVERWRITE -DEVENTS0=20 -DEVENTS1=0 -DSIGNALS=1
+ * @pass long | discard, time of another ring, 5 events | -DNOTED
+ * @pass long | overwrite, time of another ring, migration | -DNOTED -DOVERWRITE -DMIGRATION -DEVENTS1=1
+ * @pass long | discard, time of another ring, a signal | -DNOTED -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1
  * @reach short | coverage: a sub-buffer is closed, and read while it is | -DREACH_CLOSED
  * @reach short | coverage: a sub-buffer is closed, entered behind, and the next one says what was lost | -DSIZE_MIN=2 -DREACH_GAP
  * @reach short | coverage: 17 events committed, 17 read | -DEVENTS0=17 -DEVENTS1=0 -DREACH_READ
  * @reach short | coverage: a reader that was lapped while it copied | -DOVERWRITE -DREACH_LAPPED
  * @reach short | coverage: 3 events dropped | -DSIZE_MIN=2 -DREACH_DROPPED
+ * @reach short | coverage: a time of another ring was taken | -DNOTED -DREACH_NOTED
+ * @reach short | coverage: a time of another ring came too late | -DNOTED -DREACH_NOT_TAKEN
  * @find short | commit before the data | -DINJECT_COMMIT_FIRST
  * @find short | commit before the last word | -DINJECT_COMMIT_BEFORE_LAST -DSIZE_MIN=2
  * @find short | sequence ends behind the commit | -DINJECT_END_TOO_LATE
  * @find short | CPU number read before the sequence | -DINJECT_CPU_OUTSIDE -DMIGRATION
  * @find short | `pos` read before the sequence | -DINJECT_POS_OUTSIDE
  * @find short | time read before the sequence | -DINJECT_TIME_OUTSIDE
+ * @find short | time of another ring: not compared whether `pos` has moved | -DNOTED -DINJECT_NOTED_UNASKED
+ * @find short | time of another ring: `pos` looked at after the time was read | -DNOTED -DINJECT_LOOK_LATE
  * @find short | time not the TSC: not compared with the last | -DCLOCK -DINJECT_NO_LATE_CHECK
  * @find short | time not the TSC: `last_time` stored behind the commit | -DCLOCK -DINJECT_LAST_TIME_LATE
  * @find short | sub-buffer filled to the last byte | -DFRAGMENTS -DSIZE_MIN=2 -DINJECT_ROOM_TO_THE_LAST
@@ -171,7 +182,11 @@ inline drop_time(me) {
 	other = 0; stale[me] = false; last_later[me] = false
 }
 
-inline forget(me) { drop_time(me); p = 0; n = 0; c = 0; held = 0 }
+/* A time that was noted is kept through all restarts. */
+inline forget(me) { if :: noted -> skip :: else -> drop_time(me) fi; p = 0; n = 0; c = 0; held = 0 }
+
+/* It is not to be taken. */
+inline leave_noted(me) { noted = false; drop_time(me) }
 
 inline read_clock(me) {
 	drop_time(me);
@@ -209,6 +224,9 @@ inline begin(me) {
 
 inline commit_record(me) {
 	pos = p + size;
+#ifdef REACH_NOTED
+	assert(!noted);
+#endif
 	assert(!done);
 	done = true;
 	unread++;
@@ -263,6 +281,9 @@ inline drop() {
 proctype writer(byte me) {
 	byte p, n, size, c, goal, other, held;
 	bool done;
+	/* What `pos` was when it was looked at; the time is the one read then. */
+	byte seen;
+	bool noted;
 
 end_next:
 	atomic {
@@ -274,8 +295,25 @@ end_next:
 		:: size = SIZE_MIN
 		:: SIZE_MAX > SIZE_MIN -> size = SIZE_MAX
 		fi
+#ifdef NOTED
+		goto note
+#else
 		goto record
+#endif
 	}
+
+#ifdef NOTED
+note:
+#ifdef INJECT_LOOK_LATE
+	STEP(read_clock(me));
+	STEP(noted = (cpu[THREAD(me)] == 0); seen = pos);
+#else
+	/* The ring of the other CPU is another ring. */
+	STEP(c = (cpu[THREAD(me)] == 0 -> 1 : 0); seen = pos);
+	STEP(noted = (c == 1); c = 0; if :: noted -> read_clock(me) :: else fi);
+#endif
+	goto record;
+#endif
 
 	/* The abort handler jumps to the start of the sequence that was interrupted. */
 restart:
@@ -309,7 +347,21 @@ record:
 #ifndef INJECT_POS_OUTSIDE
 		p = pos;
 #endif
-		if :: NO_ROOM -> within[me] = false; forget(me); goal = SWITCH; goto switch :: else fi);
+		if :: NO_ROOM -> within[me] = false; leave_noted(me); forget(me); goal = SWITCH; goto switch :: else fi);
+#ifdef NOTED
+	STEP(
+#ifndef INJECT_NOTED_UNASKED
+		if
+		:: noted && p != seen ->
+#ifdef REACH_NOT_TAKEN
+			assert(false);
+#endif
+			within[me] = false; tries[me]--; leave_noted(me); forget(me); goto record
+		:: else
+		fi
+#endif
+		);
+#endif
 #ifdef CLOCK
 #ifndef INJECT_NO_LATE_CHECK
 	STEP(if :: last_later[me] -> within[me] = false; tries[me]--; forget(me); goto record :: else fi);
@@ -319,7 +371,7 @@ record:
 #endif
 #else
 #ifndef INJECT_TIME_OUTSIDE
-	STEP(read_clock(me));
+	STEP(if :: noted -> skip :: else -> read_clock(me) fi);
 #endif
 #endif
 #ifdef INJECT_COMMIT_FIRST
@@ -428,7 +480,7 @@ count:
 written:
 	atomic {
 		RUNS(me) && !aborted[me] ->
-		forget(me); size = 0; goal = RECORD; done = false; tries[me] = 0;
+		leave_noted(me); forget(me); seen = 0; size = 0; goal = RECORD; done = false; tries[me] = 0;
 		writing[me] = false;
 		if :: me == HANDLER -> handling = false :: else fi;
 		goto end_next

@@ -42,7 +42,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 9e75190871e043db
+ * @digest 65abfad0cb7696ca
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small
