@@ -184,8 +184,7 @@ fn a_full_disk() {
     assert!(count > 1000 && count < 400_000, "{count}");
     assert_counts(&named(&events, "e2e:count"), "seq", count);
     // Every reader says that it is not all.
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = trace.report();
     assert_eq!(report["complete"], false);
     let why = report["incomplete"].as_str().expect("a reason");
     assert!(why.contains("no space left") || why.contains("No space left"), "{why}");

@@ -130,7 +130,7 @@ fn contents(command: &[&Path]) -> Vec<String> {
 #[test]
 fn the_header_compiles_everywhere_and_does_nothing_untraced() {
     let workshop = Workshop::new();
-    let compilers = available(C).into_iter().map(|compiler| (compiler, &["events.c"][..], "emitted 40\n"));
+    let compilers = available(C).into_iter().map(|compiler| (compiler, &["events.c"][..], "emitted 42\n"));
     let plus_plus = available(CPP).into_iter();
     let plus_plus = plus_plus.map(|compiler| (compiler, &["events.cpp", "other.cpp"][..], "emitted 17\n"));
     for (compiler, sources, expected) in compilers.chain(plus_plus) {
@@ -233,6 +233,8 @@ fn every_type_of_field_arrives_the_same_from_every_compiler() {
     let Some(first) = first else { return };
     let has = |text: &str| assert!(first.iter().any(|event| event.contains(text)), "{text} in {first:#?}");
     has("c:nothing {}");
+    has("probe:bare {}");
+    has(r#"probe:retry {"tries": Number(3), "why": String("busy")}"#);
     has(r#""d": Number(-9223372036854775808)"#);
     has(r#""null": String("(null)")"#);
     has(r#""empty": String("")"#);

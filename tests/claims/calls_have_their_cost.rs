@@ -1,34 +1,19 @@
 //! `mote fperf`: what calls of functions cost, of programs that know nothing of mote, within a budget.
 
+use crate::support::command::{json, json_lines, mote, named, number, printed, text};
 use crate::support::compiled::compile;
 use crate::support::{output_of, programs};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn mote(words: &[&str]) -> Output {
-    Command::new(programs::mote()).args(words).output().expect("it runs")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a test's path")
-}
+use std::process::{Command, Stdio};
 
 fn shown(trace: &Path) -> Value {
-    let shown = mote(&["fperf", "-i", text(trace), "--format", "json"]);
-    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
-    serde_json::from_slice(&shown.stdout).expect("JSON")
+    json(&printed(mote(&["fperf", "-i", text(trace), "--format", "json"])))
 }
 
 fn of<'v>(all: &'v Value, name: &str) -> &'v Value {
-    let functions = all["functions"].as_array().expect("a list");
-    let found = functions.iter().find(|function| function["name"] == name);
-    found.unwrap_or_else(|| panic!("no {name} in {all}"))
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    named(&all["functions"], name)
 }
 
 /// What was counted of a call, in the mean: with what it called, and without.
@@ -99,7 +84,7 @@ fn of_every_call_where_there_is_no_budget() {
     let callers = of(&all, "spin")["callers"].as_array().expect("a list");
     assert_eq!(callers.iter().map(|caller| &caller["name"]).collect::<Vec<_>>(), ["round_of"]);
     // The samples are events of functions: for everybody else, too.
-    let view = output_of(Command::new(programs::mote()).args(["view", text(&trace), "-e", "f:rarely"]));
+    let view = printed(mote(&["view", text(&trace), "-e", "f:rarely"]));
     assert_eq!(view.lines().count(), 3, "{view}");
     let babeltrace = Command::new("babeltrace2").arg(&trace).output().expect("the tests have it");
     assert!(babeltrace.status.success(), "{}", String::from_utf8_lossy(&babeltrace.stderr));
@@ -188,10 +173,8 @@ fn of_threads_of_a_process_that_runs() {
 
 /// The threads that events of this name are of.
 fn threads_of(trace: &Path, name: &str) -> BTreeSet<String> {
-    let words = ["view", text(trace), "-e", name, "--format", "json"];
-    let view = output_of(Command::new(programs::mote()).args(words));
-    let tid = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["tid"].to_string();
-    view.lines().map(tid).collect()
+    let view = printed(mote(&["view", text(trace), "-e", name, "--format", "json"]));
+    json_lines(&view).map(|event| event["tid"].to_string()).collect()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Programs in pid namespaces, and mote in one: names, filters, thresholds, windows work as elsewhere, and it is clear
 //! which thread is which on both sides.
 
+use crate::support::command::{json_lines, printed};
 use crate::support::kernel::{self, trace_of};
 use crate::support::{Record, Trace, has_tool, programs, wait_for};
 use serde_json::Value;
@@ -18,11 +19,8 @@ fn are_there() -> bool {
 
 /// Events as `mote view` shows them, with all that it says of their threads.
 fn view(trace: &Trace) -> Vec<Value> {
-    let output = trace.mote(&["view", "--format", "json", "--state"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
-    let events = text.lines().map(|line| serde_json::from_str(line).expect("a JSON object"));
-    events.filter(|event: &Value| event["event"].is_string()).collect()
+    let text = printed(trace.mote(&["view", "--format", "json", "--state"]));
+    json_lines(&text).filter(|event| event["event"].is_string()).collect()
 }
 
 fn named<'e>(events: &'e [Value], name: &str) -> Vec<&'e Value> {
@@ -147,7 +145,7 @@ fn a_process_by_its_id_in_the_container() {
     let goes_on = keep.path().join("goes-on");
     std::fs::write(&goes_on, "").expect("a file");
     let script = format!(
-        "{} calls-while {} & p=$!; exec \"$@\" -p $p --filter \"\\$pid == $p\"",
+        "{} calls-while {} & p=$!; exec \"$@\" -p $p --filter \"\\$pid == $p && sample(5%)\"",
         programs::scenes(),
         goes_on.display()
     );

@@ -2,7 +2,7 @@
 //! do what they did, and are as they were afterwards.
 
 use crate::support::compiled::{Steady, compile};
-use crate::support::{Record, Trace, has_tool, output_of, programs, wait_for};
+use crate::support::{Record, Trace, copy_program, has_tool, output_of, programs, wait_for};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
 use nix::sys::signal::Signal;
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -148,6 +148,30 @@ fn functions_of_a_command_that_carries_nothing_are_switched_on_later() {
 }
 
 #[test]
+fn functions_of_libraries_that_are_loaded_later_have_probes_too() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "loads_late.c", &["-O2", "-ldl"]);
+    let library = compile(&keep, "late.c", &["-O2", "-shared", "-fPIC"]);
+    let file = library.file_name().expect("a name").to_str().expect("text");
+    // By a name that the program has, too; and by a file that is not there yet.
+    for patterns in [["-f", "*_work"].as_slice(), &["-f", "near_work", "-f", &format!("{file}:late*")]] {
+        let sign = keep.path().join("sign");
+        let words = [program.as_path(), &library, &sign];
+        let running = Record::program(&words).with(patterns).start();
+        running.wait_until_said("probes in 1 function of process");
+        fs::write(&sign, "").expect("a file");
+        running.wait_until_said("probes in 1 function of what process");
+        std::thread::sleep(Duration::from_millis(200));
+        running.signal(Signal::SIGINT);
+        let trace = running.wait();
+        let called = calls(&trace);
+        assert!(called["near_work"] > 100 && called["late_work"] > 100, "{called:?}");
+        assert_eq!(trace.err.contains("no such file is loaded yet"), patterns.len() > 2, "{}", trace.err);
+        fs::remove_file(&sign).expect("it was there");
+    }
+}
+
+#[test]
 fn threads_that_block_all_signals_are_no_obstacle() {
     let keep = tempfile::tempdir().expect("a directory");
     let steady = Steady::start(&keep, &["block"]);
@@ -192,9 +216,10 @@ fn what_cannot_be_probed_is_said() {
 
 /// A script that starts a program in several ways.
 fn script(keep: &TempDir, lines: &str) -> PathBuf {
-    let script = keep.path().join("script");
-    fs::write(&script, format!("#!/bin/sh\n{lines}\n")).expect("a file");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let (text, script) = (keep.path().join("text"), keep.path().join("script"));
+    fs::write(&text, format!("#!/bin/sh\n{lines}\n")).expect("a file");
+    fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    copy_program(&text, &script);
     script
 }
 

@@ -1,9 +1,9 @@
 //! Calls of functions: what the table says is what the program measured, and the trees are its own.
 
-use crate::support::{Event, Record, Trace, event, programs};
-use serde_json::Value;
+use crate::support::command::{json, mote, number, printed, text};
+use crate::support::{Event, Record, Trace, event};
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::{Command, Output};
+use std::process::Output;
 
 const THREADS: u64 = 2;
 const TIMES: u64 = 3;
@@ -20,23 +20,15 @@ fn recorded() -> Trace {
 }
 
 fn functions(trace: &Trace, words: &[&str]) -> Output {
-    let mut command = Command::new(programs::mote());
-    command.args(["functions", "-i"]).arg(&trace.path).args(words).output().expect("mote runs")
-}
-
-#[track_caller]
-fn text(output: Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    mote(&[&["functions", "-i", text(&trace.path)], words].concat())
 }
 
 /// Calls, total and own time of each function.
 fn sums(trace: &Trace, words: &[&str]) -> BTreeMap<String, [u64; 3]> {
-    let json = text(functions(trace, &[&["--format", "json"], words].concat()));
-    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let json = json(&printed(functions(trace, &[&["--format", "json"], words].concat())));
     assert_eq!((&json["estimates"], &json["lost"]), (&0.into(), &0.into()));
     let rows = json["functions"].as_array().expect("a list").iter().map(|row| {
-        let number = |name: &str| row[name].as_u64().expect("a number");
+        let number = |name: &str| number(&row[name]);
         let name = row["name"].as_str().expect("a name").to_owned();
         (name, [number("calls"), number("total_ns"), number("total_self_ns")])
     });
@@ -70,8 +62,7 @@ fn the_table_says_what_the_program_measured() {
     ]);
     assert_eq!(sums(&trace, &[]), expected);
 
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = trace.report();
     let first = &report["functions"][0];
     let longest = serve.iter().map(|(duration, _)| *duration).max().expect("there are some");
     assert_eq!(
@@ -80,16 +71,16 @@ fn the_table_says_what_the_program_measured() {
         "{report}"
     );
 
-    let table = text(functions(&trace, &[]));
+    let table = printed(functions(&trace, &[]));
     let names: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names[..3], ["all", "function", "serve"], "{table}");
-    let by_name = text(functions(&trace, &["--sort", "name"]));
+    let by_name = printed(functions(&trace, &["--sort", "name"]));
     let names = by_name.lines().skip(2).filter_map(|line| line.split_whitespace().next());
     assert_eq!(names.collect::<Vec<_>>(), ["parse", "serve", "token"], "{by_name}");
-    let counts = text(functions(&trace, &["--count"]));
+    let counts = printed(functions(&trace, &["--count"]));
     let words: Vec<&str> = counts.split_whitespace().collect();
     assert_eq!(words, ["function", "calls", "token", "18", "parse", "12", "serve", "6"]);
-    let histogram = text(functions(&trace, &["--hist", "duration", "tok*"]));
+    let histogram = printed(functions(&trace, &["--hist", "duration", "tok*"]));
     assert!(histogram.contains("function token: duration: 18 values, median "), "{histogram}");
 
     // As if nothing else had been recorded; and what was in one function.
@@ -135,7 +126,7 @@ fn assert_shape(tree: &str, of_one: &[(usize, &str)], times: u64) {
 fn trees_are_as_the_program_called() {
     let trace = recorded();
     let runs = THREADS * TIMES;
-    let graph = text(functions(&trace, &["--graph"]));
+    let graph = printed(functions(&trace, &["--graph"]));
     assert_shape(&graph, &SHAPE, runs);
     let tree = trace.mote(&["view", "--tree"]);
     let tree = String::from_utf8(tree.stdout).expect("text");
@@ -143,11 +134,11 @@ fn trees_are_as_the_program_called() {
     let calls: Vec<&str> = tree.lines().filter(|line| !line.contains("app:begin")).collect();
     assert_eq!(calls, graph.lines().collect::<Vec<_>>());
 
-    let flat = text(functions(&trace, &["--graph", "--depth", "2"]));
+    let flat = printed(functions(&trace, &["--graph", "--depth", "2"]));
     assert_shape(&flat, &[SHAPE[0], SHAPE[1], SHAPE[4], SHAPE[5]], runs);
-    let under = text(functions(&trace, &["--graph", "--under", "parse"]));
+    let under = printed(functions(&trace, &["--graph", "--under", "parse"]));
     assert_shape(&under, &[(0, "parse"), (1, "parse"), (2, "token")], runs);
-    let some = text(functions(&trace, &["--graph", "serve", "token"]));
+    let some = printed(functions(&trace, &["--graph", "serve", "token"]));
     assert_shape(&some, &[(0, "serve"), (1, "token"), (1, "token"), (1, "token")], runs);
 }
 
@@ -169,4 +160,28 @@ fn what_is_not_there_is_said() {
         assert!(output.status.code() == Some(status) && error.contains(said), "{words:?}: {error}");
         assert!(output.stdout.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
     }
+}
+
+/// Functions with `#[mote::probe]`: each call is an event, however it ends, and the table is that of function probes.
+#[test]
+fn functions_record_their_calls_themselves() {
+    let trace = Record::scene(&["attributed"]).with(&["-e", "f:*"]).run().ends_with(0);
+    let events = trace.events();
+    let calls: Vec<(&str, u64)> =
+        events.iter().map(|event| (event.name.as_str(), event.number("duration"))).collect();
+    let called = |name: &str| calls.iter().filter(|(of, _)| *of == name).count();
+    assert_eq!((called("f:scenes::functions::leaf"), called("f:Tree::grow")), (3, 3), "{calls:?}");
+    assert_eq!((called("f:scenes::functions::number"), called("f:scenes::functions::later")), (2, 1));
+    assert!(
+        calls.iter().all(|(name, duration)| !name.ends_with("leaf") || *duration > 2_000_000),
+        "{calls:?}"
+    );
+    let grown = event::named(&events, "f:Tree::grow");
+    let depths: Vec<u64> = grown.iter().map(|event| event.number("depth")).collect();
+    assert_eq!(depths, [0, 1, 2]);
+    assert!(grown.iter().all(|event| event.fields["name"] == "oak"));
+    let sums = sums(&trace, &[]);
+    assert_eq!((sums["Tree::grow"][0], sums["scenes::functions::number"][0]), (3, 2));
+    // Of the outermost call, and with nothing of what was called.
+    assert!(sums["Tree::grow"][1] > 6_000_000 && sums["Tree::grow"][2] < sums["scenes::functions::leaf"][1]);
 }

@@ -5,7 +5,6 @@ use crate::support::gaps::{self, Gap, Numbered, assert_exact};
 use crate::support::kernel;
 use crate::support::slow_disk::SlowDisk;
 use crate::support::{Record, Trace};
-use serde_json::Value;
 use std::time::Duration;
 
 const THREADED: Numbered = Numbered { event: "e2e:threaded", who: "who", from: 0, number: "seq" };
@@ -15,11 +14,10 @@ const NO_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 /// Asserts that a trace of `bursts` is exact, and that summary and report say the same as the gaps. Returns the gaps.
 #[track_caller]
 fn exact(trace: &Trace) -> Vec<Gap> {
-    let gaps = assert_exact(trace, &THREADED, trace.printed("each"));
+    let gaps = assert_exact(trace, &THREADED, (trace.printed("threads"), trace.printed("each")));
     let sum = gaps.iter().map(|gap| gap.ring_full).sum::<u64>();
     assert_eq!(trace.lost().get("ring_full").copied().unwrap_or(0), sum, "the summary");
-    let report: Value =
-        serde_json::from_slice(&trace.mote(&["report", "--format", "json"]).stdout).expect("JSON");
+    let report = trace.report();
     let lost = &report["lost"];
     assert_eq!(lost["events"], sum, "the report");
     let listed = lost["gaps"].as_array().expect("gaps");
@@ -99,7 +97,7 @@ fn the_gaps_of_kernel_events_are_exact() {
         .run()
         .ends_with(3);
     let trace = kernel::trace_of(&recording);
-    let gaps = assert_exact(&trace, &CALLS, recording.printed("each"));
+    let gaps = assert_exact(&trace, &CALLS, (2, recording.printed("each")));
     assert!(gaps.len() >= 3, "{}", gaps.len());
     let lost = gaps.iter().map(|gap| gap.ring_full).sum::<u64>();
     assert_eq!(trace.lost().get("ring_full"), Some(&lost));
@@ -126,8 +124,7 @@ fn a_number_that_cannot_be_is_told_as_unknown() {
         let text = String::from_utf8(view.stdout).expect("UTF-8");
         assert!(text.contains("*** an unknown number of events lost between"), "{text}");
         assert!(String::from_utf8_lossy(&view.stderr).contains("an unknown number of events"));
-        let report = trace.mote(&["report", "--format", "json"]).stdout;
-        let lost = serde_json::from_slice::<Value>(&report).expect("JSON")["lost"].clone();
+        let lost = trace.report()["lost"].clone();
         assert!(lost["events"].is_null() && lost["causes"][0]["cause"] == "unknown", "{lost}");
         let report = String::from_utf8(trace.mote(&["report"]).stdout).expect("UTF-8");
         assert!(report.contains("LOST an unknown number of events"), "{report}");

@@ -247,8 +247,7 @@ fn system_calls_that_have_not_returned_are_told() {
         Record::program(&["sleep", &sleep]).with(&["-k", "syscalls", "--duration", &duration]).run()
     };
     let open = |trace: &Trace| {
-        let report = trace.mote(&["report", "--format", "json"]);
-        let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        let report = trace.report();
         report["open_syscalls"].as_array().expect("a list").clone()
     };
     let trace = within(500, record, |trace| open(trace).iter().any(|open| open["name"] == "clock_nanosleep"));
@@ -268,8 +267,7 @@ fn a_thread_is_called_as_it_was_called_last() {
     let trace = Record::program(&["sh", "-c", "exec sleep 0.05"]).with(&["-k", "sched"]).run().ends_with(0);
     let events = trace.view();
     let slept = named(&events, "sched_process_exec").last().expect("an exec").tid;
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = trace.report();
     let threads = report["threads"].as_array().expect("threads");
     let thread = threads.iter().find(|thread| thread["tid"] == slept).expect("it has events");
     assert_eq!(thread["name"], "sleep", "{threads:?}");
@@ -287,8 +285,7 @@ fn a_family_is_a_provider() {
     let view = trace.mote(&["view", "--event", "syscalls:*getsid"]);
     let text = String::from_utf8_lossy(&view.stdout);
     assert_eq!(text.lines().count(), 20, "{text}");
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = trace.report();
     let providers: Vec<&str> = report["providers"]
         .as_array()
         .expect("a list")

@@ -62,8 +62,7 @@ fn what_was_lost_is_counted() {
     assert!(trace.err.contains("ring_full"), "{}", trace.err);
     let counts = kernel::counts(&trace_of(&trace).view());
     assert_eq!(counts["syscall_entry_getsid"] + counts["syscall_exit_getsid"], recorded);
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = trace.report();
     assert_eq!(report["lost"]["events"], lost);
 }
 
@@ -269,8 +268,7 @@ fn which_texts_are_empty() {
     let empty = |event: &&Event| event.name == "syscall_entry_openat" && event.fields["filename"] == "";
     assert_eq!(trace_of(&trace).view().iter().filter(empty).count() as u64, texts);
     assert!(texts >= 3);
-    let report = trace.mote(&["report", "--format", "json"]);
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let report = trace.report();
     assert_eq!((report["lost"]["texts"].as_u64(), report["lost"]["events"].as_u64()), (Some(texts), Some(0)));
     let report = trace.mote(&["report"]);
     assert!(String::from_utf8_lossy(&report.stdout).contains("EMPTY"));

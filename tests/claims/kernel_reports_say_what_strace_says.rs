@@ -2,15 +2,10 @@
 //! on.
 
 use crate::support::kernel::{self, Beside};
-use crate::support::{Record, Trace, has_tool};
+use crate::support::{Record, has_tool};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
-
-fn report(trace: &Trace) -> Value {
-    let output = trace.mote(&["report", "--format", "json"]);
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
 
 /// How many calls of each name there were, and how many of them failed.
 fn calls(report: &Value) -> BTreeMap<String, (u64, u64)> {
@@ -48,7 +43,7 @@ fn of_each_system_call_how_many_and_how_many_failed() {
     let trace = Record::program(&["/bin/sh", "-c", script]).with(&["-k", "syscalls"]).run();
     let output = Command::new("strace").args(["-f", "-c", "-S", "name", "/bin/sh", "-c", script]).output();
     let theirs = counted(&String::from_utf8_lossy(&output.expect("strace runs").stderr));
-    let report = report(&trace);
+    let report = trace.report();
     let ours = calls(&report);
     for name in ["openat", "execve", "clone", "vfork", "dup2", "mmap", "mprotect", "chdir", "fadvise64"] {
         assert_eq!(
@@ -90,7 +85,7 @@ fn of_each_system_call_which_thread_made_it() {
             NAMES.iter().map(|name| of(name)).collect()
         })
         .collect();
-    let report = report(&trace);
+    let report = trace.report();
     let threads = report["thread_syscalls"].as_array().expect("a list");
     let mut ours: Vec<Vec<u64>> = threads
         .iter()
@@ -135,7 +130,7 @@ fn of_each_thread_how_long_it_ran_and_how_often_it_gave_its_cpu_up() {
     }
     let trace = Record::scene(&["naps", &NAPS.to_string(), "0"]).with(&["-k", "sched,syscalls"]).run();
     let pid = trace.printed("pid");
-    let report = report(&trace);
+    let report = trace.report();
     let threads = report["scheduling"].as_array().expect("a list");
     let of = |thread: &&Value| thread["tid"].as_u64() == Some(pid);
     let thread = threads.iter().find(of).unwrap_or_else(|| panic!("no {pid} in {report:#}"));

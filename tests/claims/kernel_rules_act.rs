@@ -11,13 +11,6 @@ use std::time::Duration;
 const ENTRY: &str = "syscall_entry_getsid";
 const EXIT: &str = "syscall_exit_getsid";
 
-/// What was counted.
-fn aggregates(trace: &Trace) -> Vec<Value> {
-    let file = std::fs::read_to_string(trace.path.join("mote/aggregates.json")).expect("aggregates");
-    let all: Value = serde_json::from_str(&file).expect("JSON");
-    all["aggregates"].as_array().expect("a list").clone()
-}
-
 #[test]
 fn events_are_counted_on_both_sides_in_one_table() {
     if !kernel::is_there() {
@@ -45,7 +38,8 @@ fn events_are_counted_on_both_sides_in_one_table() {
         assert!(rows.clone().any(|row| row.contains(" 1000")), "{line}: {}", trace.err);
     }
     assert!(trace.err.contains("duration_ns: 1000 values"), "{}", trace.out);
-    let calls = aggregates(&trace)
+    let calls = trace
+        .aggregates()
         .into_iter()
         .find(|one| one["name"].as_str().is_some_and(|name| name.contains("$comm")));
     let calls = calls.expect("the third").to_string();
@@ -60,7 +54,7 @@ fn events_are_counted_on_both_sides_in_one_table() {
         !recorded.keys().any(|name| name.starts_with("e2e:") || name.starts_with("syscall_")),
         "{recorded:?}"
     );
-    assert!(aggregates(&trace).len() >= 4);
+    assert!(trace.aggregates().len() >= 4);
 }
 
 #[test]
@@ -506,7 +500,7 @@ fn contexts_are_of_recorded_threads() {
         }
     }
     assert!(own > 0 && to_it > 0, "{own} {to_it}");
-    let all = aggregates(&trace);
+    let all = trace.aggregates();
     let [threads, conditional, switches, of_process] = &all[..] else { panic!("{all:?}") };
     let rows = |of: &Value| of["rows"].as_array().expect("rows").clone();
     let counted =

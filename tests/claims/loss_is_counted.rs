@@ -1,8 +1,8 @@
 //! What is lost is counted exactly, by cause, and said everywhere; a flight recorder keeps the newest.
 
+use crate::support::command::json_lines;
 use crate::support::event::named;
 use crate::support::{Record, Trace};
-use serde_json::Value;
 
 /// Events that cannot all fit: they are emitted faster than they are written.
 fn flood(options: &[&str]) -> Trace {
@@ -21,14 +21,9 @@ fn emitted_is_recorded_plus_lost() {
     let view = trace.mote(&["view"]);
     assert!(String::from_utf8_lossy(&view.stderr).contains("lost"), "{view:?}");
     let json = trace.mote(&["view", "--format", "json"]);
-    let lost = String::from_utf8(json.stdout)
-        .expect("JSON")
-        .lines()
-        .filter_map(|line| {
-            serde_json::from_str::<Value>(line).expect("an object").get("lost")?["events"].as_u64()
-        })
-        .sum::<u64>();
-    assert_eq!(lost, trace.lost_total(), "what the packets say");
+    let text = String::from_utf8(json.stdout).expect("JSON is UTF-8");
+    let lost = json_lines(&text).filter_map(|line| line.get("lost")?["events"].as_u64());
+    assert_eq!(lost.sum::<u64>(), trace.lost_total(), "what the packets say");
 }
 
 #[test]

@@ -83,24 +83,36 @@ fn on_a_disk_that_stands_still(server: &Server, disk: &SlowDisk) -> Report {
     report
 }
 
-/// A call that waited for the disk: which, on what, and why.
-#[track_caller]
-fn assert_waited_for_the_disk(call: &Call, disk: &SlowDisk, file: &str) {
-    let on = call.text("file");
-    assert!(on.starts_with(disk.path().to_str().expect("text")) && on.contains(file), "on {on}: {call:?}");
-    assert_eq!((call.text("cause"), call.text("wait_state")), ("waited", "D"), "{call:?}");
-    assert!(call.number("duration_ns") >= SLOW_NS && call.number("wait_ns") >= SLOW_NS, "{call:?}");
+/// What is not as it should be of a call that waited for the disk: which, on what, and why.
+fn wrong(call: &Call, disk: &SlowDisk, file: &str) -> Option<&'static str> {
     let words = call.text("words");
-    // Milliseconds, or on a busy machine seconds.
-    assert!(
-        words.starts_with("waited ") && words.contains("s off CPU in state D, block I/O in ext4_"),
-        "{words}"
-    );
-    for function in ["ext4_sync_file", "fdatasync"] {
-        assert!(call.has_frame("callstack_kernel", function), "no {function} in {call:?}");
-    }
-    assert!(call.has_frame("callstack_user", "fdatasync"), "{call:?}");
-    println!("{} of {}: {words}", call.text("syscall"), call.text("comm"));
+    let on = call.text("file");
+    // Milliseconds, or on a busy machine seconds. The block itself, or the journal that is written to it.
+    let is_told = words.starts_with("waited ")
+        && words.contains("s off CPU in state D")
+        && ["block I/O in ext4_", "jbd2_"].iter().any(|place| words.contains(place));
+    let tests = [
+        (call.text("syscall") == "fdatasync", "another call"),
+        ((call.text("cause"), call.text("wait_state")) == ("waited", "D"), "another cause"),
+        (on.starts_with(disk.path().to_str().expect("text")) && on.contains(file), "another file"),
+        (call.number("duration_ns") >= SLOW_NS && call.number("wait_ns") >= SLOW_NS, "not slow"),
+        (is_told, "other words"),
+        (call.has_frame("callstack_kernel", "ext4_sync_file"), "no ext4_sync_file"),
+        (call.has_frame("callstack_kernel", "fdatasync"), "no fdatasync of the kernel"),
+        (call.has_frame("callstack_user", "fdatasync"), "no fdatasync of the program"),
+    ];
+    tests.into_iter().find_map(|(is_right, what)| (!is_right).then_some(what))
+}
+
+/// The worst call that waited for the disk. On a busy machine others may be worse, that waited for a CPU.
+#[track_caller]
+fn worst_that_waited_for_the_disk(report: &Report, disk: &SlowDisk, file: &str) -> Call {
+    let judged: Vec<_> = report.worst().into_iter().map(|call| (wrong(&call, disk, file), call)).collect();
+    let at = judged.iter().position(|(wrong, _)| wrong.is_none());
+    let at = at.unwrap_or_else(|| panic!("none has waited for the disk: {judged:#?}"));
+    let call = judged.into_iter().nth(at).expect("it is there").1;
+    println!("{} of {}: {}", call.text("syscall"), call.text("comm"), call.text("words"));
+    call
 }
 
 #[test]
@@ -112,10 +124,13 @@ fn redis_waits_for_the_disk() {
     let server = Server::start(Kind::Redis, disk.path()).expect("redis");
     let report = on_a_disk_that_stands_still(&server, &disk);
     // Its file is append-only: `write` goes into the page cache, what waits is `fdatasync`.
-    let call = report.worst_that_waited("fdatasync");
-    assert_waited_for_the_disk(&call, &disk, ".aof");
+    let call = worst_that_waited_for_the_disk(&report, &disk, ".aof");
     assert_eq!(call.text("comm"), "redis-server");
     assert_eq!(call.number("pid"), u64::from(server.pid()));
+    // Debian builds it without frame pointers.
+    for function in ["aeMain", "main", "_start"] {
+        assert!(call.has_frame("callstack_user", function), "no {function} in {call:?}");
+    }
 }
 
 #[test]
@@ -126,8 +141,7 @@ fn a_backend_of_postgres_waits_for_the_disk() {
     let Some(disk) = SlowDisk::new() else { return };
     let server = Server::start(Kind::Postgres, disk.path()).expect("postgres");
     let report = on_a_disk_that_stands_still(&server, &disk);
-    let call = report.worst_that_waited("fdatasync");
-    assert_waited_for_the_disk(&call, &disk, "/pg_wal/");
+    let call = worst_that_waited_for_the_disk(&report, &disk, "/pg_wal/");
     assert_eq!(call.text("comm"), "postgres");
     // A child of the one that was named, and what it was doing: making a commit durable.
     assert_ne!(call.number("pid"), u64::from(server.pid()), "{call:?}");

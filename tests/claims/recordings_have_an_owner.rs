@@ -183,6 +183,14 @@ fn kernel_events_of_others_are_not_given() {
     let everybody = ["-k", "sched", "-a", "--duration", "100ms"];
     assert_kept(&sudo(Record::nothing()).with(&everybody).run(), "of all processes");
     // The command's are theirs, which sudo has started for them.
-    assert_given(&sudo(Record::scene(&["count", "50"])).with(&["-k", "sched"]).run());
+    // Where a process of another user hands its CPU over to the command, an event is of that process, and the recording
+    // stays root's: others do on a busy machine, but not always.
+    let is_given = || {
+        let trace = sudo(Record::scene(&["count", "50"])).with(&["-k", "sched"]).run();
+        let is_given = owners(&trace.path) == [(CALLER, CALLER)];
+        assert!(is_given || trace.err.contains("which belongs to another user"), "{}", trace.err);
+        is_given
+    };
+    assert!((0..20).any(|_| is_given()), "it is given");
     assert_kept(&sudo(scene_of(OTHER)).with(&["-k", "sched,syscalls"]).run(), "65534");
 }

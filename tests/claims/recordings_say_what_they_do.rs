@@ -1,6 +1,7 @@
 //! A recording says when it has begun, what it does not do, and writes nothing into the output of the program that it
 //! records.
 
+use crate::support::command::json_lines;
 use crate::support::kernel::{self, Beside};
 use crate::support::{Event, Record, programs};
 use std::collections::BTreeSet;
@@ -139,14 +140,13 @@ fn stacks_are_those_of_the_threads_that_were_chosen() {
     let trace = Record::nothing().with(&options).run().ends_with(0);
     let shown = trace.mote(&["view", "--stack", "--format", "json"]);
     let (mut own, mut others) = (0, 0);
-    for line in String::from_utf8(shown.stdout).expect("text").lines() {
-        let event: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    for event in json_lines(&String::from_utf8(shown.stdout).expect("text")) {
         let depth = event["stack"]["kernel"].as_array().map_or(0, Vec::len);
         match event["tid"] == beside.pid() {
             true => own += usize::from(depth > 2),
             false => {
-                assert_eq!(depth, 0, "{line}");
-                assert_eq!(event["fields"]["next_tid"], beside.pid(), "{line}");
+                assert_eq!(depth, 0, "{event}");
+                assert_eq!(event["fields"]["next_tid"], beside.pid(), "{event}");
                 others += 1;
             }
         }

@@ -1,6 +1,7 @@
 //! A process is in several recordings at the same time: each has exactly the events that it wants, from its beginning
 //! to its end, whatever the others do.
 
+use crate::support::command::text;
 use crate::support::event::{assert_counts, by, named};
 use crate::support::{Event, Record, Running, Trace, programs, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -8,10 +9,6 @@ use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-fn mote() -> &'static str {
-    programs::mote().to_str().expect("text")
-}
 
 /// A directory for the inner one of two recordings.
 fn inner_directory() -> (tempfile::TempDir, PathBuf) {
@@ -22,7 +19,7 @@ fn inner_directory() -> (tempfile::TempDir, PathBuf) {
 
 /// A recording with these options of a command, in a recording.
 fn nested(inner: &Path, options: &[&str], command: &[&str]) -> Record {
-    let record = [mote(), "record", "-q", "-o", inner.to_str().expect("text")];
+    let record = [text(programs::mote()), "record", "-q", "-o", text(inner)];
     Record::program(&[&record[..], options, &["--"], command].concat())
 }
 
@@ -155,7 +152,7 @@ fn children_and_new_programs_are_in_both() {
 fn a_library_that_is_loaded_later_is_in_both() {
     let plugin = programs::plugin();
     let (_keep, path) = inner_directory();
-    let command = [programs::scenes(), "dlopen", plugin.to_str().expect("text"), "1000", "2"];
+    let command = [programs::scenes(), "dlopen", text(&plugin), "1000", "2"];
     let inner = ["-e", "plugin:*", "--filter", "seq < 500"];
     let outer =
         nested(&path, &inner, &command).with(&["-e", "plugin:*"]).env("MOTE_HOP", "1").run().ends_with(0);
@@ -286,7 +283,7 @@ fn too_many_are_refused() {
     let paths: Vec<PathBuf> = (0..8).map(|number| keep.path().join(format!("inner-{number}"))).collect();
     let mut command = Vec::new();
     for path in &paths {
-        command.extend([mote(), "record", "-q", "-o", path.to_str().expect("text"), "--"]);
+        command.extend([text(programs::mote()), "record", "-q", "-o", text(path), "--"]);
     }
     command.extend([programs::scenes(), "count", "10"]);
     let outer = Record::program(&command).with(&["-e", "e2e:count"]).run().ends_with(3);

@@ -1,6 +1,7 @@
 //! Events and spans of the crate tracing: a program keeps its own subscriber, and tasks are followed from thread to
 //! thread.
 
+use crate::support::command::{json_lines, printed};
 use crate::support::{Event, Record, Trace, event, programs};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,17 +13,6 @@ const TASKS: u64 = 40;
 fn recorded(how: &str, options: &[&str]) -> Trace {
     let program = programs::asynchronous();
     Record::program(&[program, how, &TASKS.to_string()]).with(options).run().ends_with(0)
-}
-
-fn report(trace: &Trace) -> Value {
-    let output = trace.mote(&["report", "--format", "json"]);
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-fn text(trace: &Trace, words: &[&str]) -> String {
-    let output = trace.mote(words);
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
 }
 
 #[test]
@@ -65,7 +55,7 @@ fn tasks_are_followed_from_thread_to_thread() {
             event::named(&events, "app:step_new").iter().map(|event| event.number("parent")).collect();
         assert_eq!(around, ids);
 
-        let report = report(&trace);
+        let report = trace.report();
         let spans = report["spans"].as_array().expect("a list");
         assert_eq!(spans.len(), 2, "{spans:?}");
         for span in spans {
@@ -84,7 +74,7 @@ fn tasks_are_followed_from_thread_to_thread() {
             "the inner spans were not taken off"
         );
 
-        let tree = text(&trace, &["view", "--tree"]);
+        let tree = printed(trace.mote(&["view", "--tree"]));
         let lines: Vec<&str> = tree.lines().filter(|line| !line.contains("mote_tracing")).collect();
         assert_eq!(lines.len() as u64, 4 * TASKS, "{tree}");
         for four in lines.chunks(4) {
@@ -113,20 +103,20 @@ fn events_say_in_which_span_they_are() {
         (&["--event", "inside", "--tid", &tid], of_thread),
         (&["--event", "inside", "--level", "debug_function"], TASKS),
     ] {
-        let view = text(&trace, &[&["view"], chosen].concat());
+        let view = printed(trace.mote(&[&["view"], chosen].concat()));
         assert_eq!(view.lines().count() as u64, expected, "{chosen:?}: {view}");
         assert!(view.lines().all(|line| line.ends_with(" } in app:step")), "{chosen:?}: {view}");
     }
-    let begun = text(&trace, &["view", "--level", "warning"]);
+    let begun = printed(trace.mote(&["view", "--level", "warning"]));
     assert_eq!(
         begun.lines().filter(|line| line.ends_with(" } in app:request")).count() as u64,
         TASKS,
         "{begun}"
     );
-    let json = text(&trace, &["view", "--event", "inside", "--format", "json"]);
-    let spans = json.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["span"].clone());
-    assert_eq!(spans.collect::<Vec<_>>(), vec![Value::from("app:step"); TASKS as usize], "{json}");
-    let tree = text(&trace, &["view", "--tree", "--event", "inside"]);
+    let inside = printed(trace.mote(&["view", "--event", "inside", "--format", "json"]));
+    let spans = json_lines(&inside).map(|event| event["span"].clone());
+    assert_eq!(spans.collect::<Vec<_>>(), vec![Value::from("app:step"); TASKS as usize], "{inside}");
+    let tree = printed(trace.mote(&["view", "--tree", "--event", "inside"]));
     assert_eq!(tree.lines().filter(|line| line.contains("    app:inside ")).count() as u64, TASKS, "{tree}");
     assert!(!tree.contains("app:begin"), "{tree}");
 }
@@ -229,28 +219,28 @@ fn ids_of_spans_are_unique_over_processes() {
     let made = [spans_of(&events, "app:request_new"), spans_of(&events, "app:step_new")];
     assert_eq!(made.iter().map(BTreeSet::len).sum::<usize>() as u64, 4 * TASKS);
     assert!(made[0].is_disjoint(&made[1]));
-    assert_eq!(report(&trace)["spans"][0]["count"], Value::from(2 * TASKS));
+    assert_eq!(trace.report()["spans"][0]["count"], Value::from(2 * TASKS));
 }
 
 #[test]
 fn spans_that_are_not_whole_are_told() {
     let whole = recorded("layer", &["-e", "*"]);
     let without = recorded("layer", &["-e", "*_enter", "-e", "*_exit", "-e", "*_close"]);
-    let (whole, without) = (report(&whole), report(&without));
+    let (whole, without) = (whole.report(), without.report());
     assert_eq!(whole["spans_not_followed"], 0);
     for span in without["spans"].as_array().expect("a list") {
         assert_eq!((&span["count"], &span["began_before"]), (&0.into(), &TASKS.into()), "{span}");
         assert!(span["duration_ns"].is_null());
     }
     let open = recorded("layer", &["-e", "*_new"]);
-    let open = report(&open);
+    let open = open.report();
     assert!(open["spans"].as_array().expect("a list").iter().all(|span| span["open"] == TASKS), "{open}");
 }
 
 #[test]
 fn levels_choose() {
     let all = recorded("layer", &["-e", "*"]);
-    let chosen = text(&all, &["view", "--level", "warning"]);
+    let chosen = printed(all.mote(&["view", "--level", "warning"]));
     assert_eq!(chosen.lines().count() as u64, TASKS);
     assert!(chosen.lines().all(|line| line.contains(" app:begin (warning): ")), "{chosen}");
     let wrong = all.mote(&["view", "--level", "loud"]);

@@ -1,6 +1,7 @@
 //! Any program can be probed, and the stacks of its events have names: while it is as it was recorded, and never wrong
 //! ones.
 
+use crate::support::command::json_lines;
 use crate::support::event::named;
 use crate::support::{
     Record, Trace, babeltrace, copy_program, has_tool, kernel, skip, wait_for, wait_for_sleeps,
@@ -47,12 +48,11 @@ fn recorded(path: &Path, patterns: &[&str], more: &[&str]) -> Trace {
 fn stacks(trace: &Trace, event: &str, side: &str) -> Vec<Vec<String>> {
     let shown = trace.mote(&["view", "--stack", "--format", "json", "--event", event]);
     let text = String::from_utf8(shown.stdout).expect("JSON is text");
-    let frames = |line: &str| {
-        let value: Value = serde_json::from_str(line).expect("JSON");
-        let frames = value["stack"][side].as_array().expect("a stack").clone();
+    let frames = |event: Value| {
+        let frames = event["stack"][side].as_array().expect("a stack").clone();
         frames.iter().map(|frame| frame.as_str().expect("text").to_owned()).collect()
     };
-    text.lines().map(frames).collect()
+    json_lines(&text).map(frames).collect()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `mote record -f 'NAME(..)'`: events of functions have arguments and results, as the debug information or a person
 //! says where they are.
 
-use crate::support::compiled::{Steady, compile};
+use crate::support::compiled::{Steady, compile, has_rustc};
 use crate::support::event::Event;
 use crate::support::{Record, output_of};
 use nix::sys::signal::Signal;
@@ -115,9 +115,7 @@ fn of_cpp_and_of_calls_that_end_with_an_exception() {
 
 #[test]
 fn of_rust() {
-    // A user without rights may not have what root has installed for itself.
-    if let Err(why) = Command::new("rustc").arg("--version").output() {
-        mote_skip::skip(format_args!("rustc: {why}"));
+    if !has_rustc() {
         return;
     }
     let keep = tempfile::tempdir().expect("a directory");

@@ -1,11 +1,30 @@
 //! Programs that know nothing of mote: compiled for a test.
 
-use super::wait_for;
+use super::{is_there, wait_for};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
+
+/// Whether programs can be compiled, and run under qemu-user; says so when not.
+pub(crate) fn can_synthesize() -> bool {
+    let can = is_there("qemu-x86_64") && is_there("cc");
+    if !can {
+        mote_skip::skip("mote pt synth: there is no qemu-user (package qemu-user), or no C compiler");
+    }
+    can
+}
+
+/// Whether there is a compiler of Rust; says so when not. A user without rights may not have what root has installed
+/// for itself.
+pub(crate) fn has_rustc() -> bool {
+    let found = Command::new("rustc").arg("--version").output();
+    if let Err(why) = &found {
+        mote_skip::skip(format_args!("rustc: {why}"));
+    }
+    found.is_ok()
+}
 
 /// Builds a program of `tests/programs/c`, or of `tests/programs/rust`.
 pub(crate) fn compile(keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {

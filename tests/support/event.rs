@@ -1,5 +1,6 @@
 //! Events as the claims compare them.
 
+use super::command::json_lines;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ impl Event {
 
 /// Reads what `mote view --format json` prints; losses are left out.
 pub(crate) fn of_json(text: &str) -> Vec<Event> {
-    text.lines().filter_map(|line| of_line(&serde_json::from_str(line).expect("a JSON object"))).collect()
+    json_lines(text).filter_map(|line| of_line(&line)).collect()
 }
 
 fn of_line(object: &Value) -> Option<Event> {

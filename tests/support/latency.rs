@@ -49,15 +49,6 @@ impl Report {
         calls.iter().cloned().map(Call).collect()
     }
 
-    /// The worst call of this name, but for those that were kept from a CPU most of the time: anybody on a busy machine
-    /// may be.
-    #[track_caller]
-    pub(crate) fn worst_that_waited(&self, syscall: &str) -> Call {
-        let waited = |call: &Call| call.text("syscall") == syscall && call.text("cause") != "runqueue";
-        let found = self.worst().into_iter().find(waited);
-        found.unwrap_or_else(|| panic!("no slow {syscall} in {}", self.0))
-    }
-
     /// How many system calls were made.
     pub(crate) fn calls(&self) -> u64 {
         let calls = self.0["calls"].as_array().expect("a list");

@@ -2,6 +2,7 @@
 
 pub(crate) mod babeltrace;
 pub(crate) mod cgroup;
+pub(crate) mod command;
 pub(crate) mod compiled;
 pub(crate) mod event;
 pub(crate) mod gaps;
@@ -14,11 +15,12 @@ pub(crate) mod programs;
 pub(crate) mod record;
 pub(crate) mod servers;
 pub(crate) mod slow_disk;
+pub(crate) mod switched;
 pub(crate) mod trace;
 
 pub(crate) use event::Event;
 pub(crate) use mote_skip::skip;
-pub(crate) use record::{DEFAULT_SIGNALS, Record, Running};
+pub(crate) use record::{DEFAULT_SIGNALS, Record, Running, wait_for_sleeps};
 pub(crate) use trace::Trace;
 
 use std::path::Path;
@@ -27,12 +29,17 @@ use std::time::{Duration, Instant};
 
 /// Whether a tool can be run; says so when it cannot.
 pub(crate) fn has_tool(name: &str) -> bool {
-    let there = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(name).is_file()));
+    let there = is_there(name);
     if !there {
         skip(format_args!("{name} is not installed"));
     }
     there
+}
+
+/// Whether a program is in `PATH`.
+pub(crate) fn is_there(name: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(name).is_file()))
 }
 
 /// True for root; says so when not.
@@ -79,14 +86,4 @@ pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T 
 /// assertions say what is missing.
 pub(crate) fn within<T>(ms: u64, make: impl Fn(u64) -> T, serves: impl Fn(&T) -> bool) -> T {
     [10, 50].iter().fold(make(ms), |made, longer| if serves(&made) { made } else { make(ms * longer) })
-}
-
-/// Waits until a thread, by its id as we see it, has slept so many times more.
-pub(crate) fn wait_for_sleeps(tid: u64, more: u64) {
-    let sleeps = || {
-        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).expect("it runs");
-        record::value_of(&status, "voluntary_ctxt_switches:").expect("every thread has it")
-    };
-    let before = sleeps();
-    wait_for("a program that goes on", || (sleeps() >= before + more).then_some(()));
 }

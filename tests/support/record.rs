@@ -230,3 +230,13 @@ fn wait_for_streams(trace: &Path) {
 pub(crate) fn value_of(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t'])?.trim().parse().ok())
 }
+
+/// Waits until a thread, by its id as we see it, has slept so many times more.
+pub(crate) fn wait_for_sleeps(tid: u64, more: u64) {
+    let sleeps = || {
+        let status = fs::read_to_string(format!("/proc/{tid}/status")).expect("it runs");
+        value_of(&status, "voluntary_ctxt_switches:").expect("every thread has it")
+    };
+    let before = sleeps();
+    wait_for("a program that goes on", || (sleeps() >= before + more).then_some(()));
+}

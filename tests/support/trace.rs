@@ -1,7 +1,8 @@
 //! A recording that was made, and what it holds.
 
+use super::command::{json, json_lines};
 use super::record::value_of;
-use super::{Event, babeltrace, programs};
+use super::{Event, babeltrace, event, programs};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,6 +52,13 @@ impl Trace {
         command.arg(verb).arg(&self.path).args(rest).output().expect("mote runs")
     }
 
+    /// What `mote report` says of it, as JSON.
+    #[track_caller]
+    pub(crate) fn report(&self) -> Value {
+        let output = self.mote(&["report", "--format", "json"]);
+        json(&String::from_utf8(output.stdout).expect("JSON is UTF-8"))
+    }
+
     /// The events as `mote view` shows them; panics if it finds anything wrong.
     #[track_caller]
     pub(crate) fn view(&self) -> Vec<Event> {
@@ -79,8 +87,7 @@ impl Trace {
     /// Facts of one kind in the journal.
     pub(crate) fn facts(&self, kind: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path.join("mote/journal.jsonl")).expect("a journal");
-        let facts = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a fact"));
-        facts.filter(|fact| fact["fact"] == kind).collect()
+        json_lines(&text).filter(|fact| fact["fact"] == kind).collect()
     }
 
     /// The summary at the end of the journal.
@@ -93,8 +100,7 @@ impl Trace {
     #[track_caller]
     pub(crate) fn aggregates(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path.join("mote/aggregates.json")).expect("aggregates");
-        let json: Value = serde_json::from_str(&text).expect("JSON");
-        json["aggregates"].as_array().expect("a list").clone()
+        json(&text)["aggregates"].as_array().expect("a list").clone()
     }
 
     /// What a rule has counted, by the texts of its keys; that of one without keys is under "".
@@ -139,5 +145,3 @@ impl Trace {
         names
     }
 }
-
-use super::event;

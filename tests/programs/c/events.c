@@ -30,7 +30,9 @@ static void scalars(void) {
                mote_enum_u8(a, BUSY, "IDLE=0 BUSY=1 WAITING=2"),
                mote_enum_i32(b, GONE, MOTE_LABEL(IDLE, 0) MOTE_LABEL(GONE, -1)),
                mote_enum_u16(c, 404, "OK=200..299 BAD=400..499"), mote_enum_i64(d, 77, "ONE=1"));
-    emitted += 6;
+    MOTE_PROBE(bare);
+    MOTE_PROBE(retry, mote_u32(tries, 3), mote_str(why, "busy"));
+    emitted += 8;
 }
 
 static void texts(void) {

@@ -1,6 +1,6 @@
 //! Programs that lock themselves in: without the time-stamp counter, without system calls.
 
-use crate::Words;
+use crate::words::Words;
 
 const PR_SET_TSC: i32 = 26;
 const PR_TSC_SIGSEGV: i32 = 2;

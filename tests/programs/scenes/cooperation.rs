@@ -1,6 +1,6 @@
 //! Programs that share memory with filters, with other processes, and with the kernel's side.
 
-use crate::Words;
+use crate::words::Words;
 use mote::{SharedMap, Syscall, ThreadMap};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};

@@ -1,6 +1,6 @@
 //! Events to choose from.
 
-use super::Words;
+use crate::words::Words;
 use std::time::Duration;
 
 /// How a packet goes.

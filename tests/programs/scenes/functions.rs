@@ -1,7 +1,8 @@
 //! Functions that record their own calls as probes of functions do: one event when each returns, `f:NAME`, with its
 //! duration.
 
-use crate::Words;
+use crate::words::Words;
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -53,4 +54,36 @@ pub(crate) fn functions(words: &Words) {
     });
     threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().expect("it ends"));
     println!("late_us {}", LATE.load(Ordering::Relaxed) / 1000);
+}
+
+#[mote::probe]
+fn leaf() {
+    std::thread::sleep(PAUSE);
+}
+
+#[mote::probe("Tree::grow", depth: u32 = depth, name: &str = name)]
+fn grow(depth: u32, name: &str) -> u32 {
+    leaf();
+    if depth == 0 { 0 } else { 1 + grow(depth - 1, name) }
+}
+
+/// Ends in two ways.
+#[mote::probe(word: &str = word)]
+fn number(word: &'static str) -> Result<u32, std::num::ParseIntError> {
+    let number = word.parse()?;
+    Ok(number)
+}
+
+#[mote::probe]
+async fn later() -> u32 {
+    std::future::ready(5).await
+}
+
+/// `attributed`: functions that record their calls themselves.
+pub(crate) fn attributed(_: &Words) {
+    assert_eq!(grow(2, "oak"), 2);
+    assert_eq!((number("7").ok(), number("x").ok()), (Some(7), None));
+    let mut waiting = std::pin::pin!(later());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert_eq!(waiting.as_mut().poll(&mut context), std::task::Poll::Ready(5));
 }

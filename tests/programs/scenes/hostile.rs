@@ -1,6 +1,6 @@
 //! Traced processes that lie: garbage in the rings, garbage in the handshake.
 
-use crate::Words;
+use crate::words::Words;
 use mote_wire::{Hello, How, MESSAGE_MAX, Message, Ready};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{

@@ -1,6 +1,7 @@
 //! Processes that a recorder had better not believe when it is asked to record them while they run.
 
-use crate::{Words, waits};
+use crate::waits;
+use crate::words::Words;
 use nix::sched::{CloneFlags, unshare};
 use std::ffi::{CString, c_void};
 use std::fs::{self, File, OpenOptions};

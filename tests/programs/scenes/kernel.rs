@@ -1,6 +1,6 @@
 //! What the kernel sees of a program.
 
-use crate::Words;
+use crate::words::Words;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrIn6, UnixAddr, bind, connect, listen, socket,
 };

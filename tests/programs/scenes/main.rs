@@ -20,25 +20,10 @@ mod sites;
 mod strangers;
 mod threads;
 mod waits;
+mod words;
 
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// How long a scene waits for what a recorder does to it, at most: longer than the most busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The words after the scene's name.
-struct Words(Vec<String>);
-
-impl Words {
-    fn text(&self, index: usize) -> &str {
-        self.0.get(index).map_or("", String::as_str)
-    }
-
-    fn number(&self, index: usize) -> u64 {
-        self.text(index).parse().unwrap_or_else(|_| panic!("word {index} of {:?} is no number", self.0))
-    }
-}
+use words::Words;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -51,6 +36,7 @@ fn main() -> ExitCode {
         "net-until" => filtered::net_until(),
         "http" => filtered::http(&words),
         "functions" => functions::functions(&words),
+        "attributed" => functions::attributed(&words),
         "exit" => return simple::exit(&words),
         "big" => simple::big(),
         "times" => simple::times(&words),

@@ -1,6 +1,6 @@
 //! Programs with children in other pid namespaces.
 
-use crate::Words;
+use crate::words::Words;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, pipe, read};

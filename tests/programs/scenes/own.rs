@@ -1,6 +1,7 @@
 //! Programs that use mote for themselves: their own switches and probes, and quick text.
 
-use crate::{Words, sites};
+use crate::sites;
+use crate::words::Words;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ pub(crate) fn outlive() {
     });
     let connection = connection.expect("it connects");
     println!("pid {}\nstarted 1", std::process::id());
-    let until = Instant::now() + crate::PATIENCE;
+    let until = Instant::now() + crate::words::PATIENCE;
     let mut seq = 0;
     let on = || sites::nops().0 - sites::nops().1;
     while on() > 1 && Instant::now() < until {

@@ -1,7 +1,7 @@
 //! Servers that begin as root and work as somebody else.
 
-use crate::Words;
 use crate::processes::in_child;
+use crate::words::Words;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use std::fs::{self, File};

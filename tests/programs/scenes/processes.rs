@@ -1,6 +1,6 @@
 //! Fork, exec, and what programs do around them.
 
-use crate::Words;
+use crate::words::Words;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, close, execve, fork, pause, setsid};
@@ -184,7 +184,7 @@ pub(crate) fn daemonise(words: &Words) {
             for descriptor in 0..2048 {
                 let _ = close(descriptor);
             }
-            let until = Instant::now() + crate::PATIENCE;
+            let until = Instant::now() + crate::words::PATIENCE;
             while Path::new(words.text(1)).exists() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }

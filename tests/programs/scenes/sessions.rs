@@ -1,6 +1,6 @@
 //! Programs that go on until they are told to end, so that recordings can come and go.
 
-use crate::Words;
+use crate::words::Words;
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Signals: handlers that emit, threads that block everything, a program with a SIGTRAP handler of its own.
 
-use crate::Words;
+use crate::words::Words;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ extern "C" fn emit_in_handler(_signal: i32) {
 pub(crate) fn handler(words: &Words) {
     handle(Signal::SIGALRM, emit_in_handler);
     timer(250);
-    let (times, until) = (words.number(0), Instant::now() + crate::PATIENCE);
+    let (times, until) = (words.number(0), Instant::now() + crate::words::PATIENCE);
     let enough = || HANDLED.load(Ordering::Relaxed) >= times && INTERRUPTED.load(Ordering::Relaxed) > 0;
     let text = "a long text that is copied from where it lies; ".repeat(40);
     let mut seq = 0u64;
@@ -132,7 +132,7 @@ pub(crate) fn blocked(words: &Words) {
                 sum.fetch_add(seq, Ordering::Relaxed);
             });
         }
-        let until = Instant::now() + crate::PATIENCE;
+        let until = Instant::now() + crate::words::PATIENCE;
         while crate::sites::nops().1 * 10 < sites * 6 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -141,7 +141,7 @@ pub(crate) fn blocked(words: &Words) {
         off
     });
     // Nobody blocks anything any more.
-    let until = Instant::now() + crate::PATIENCE;
+    let until = Instant::now() + crate::words::PATIENCE;
     while crate::sites::nops().1 != sites && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -168,7 +168,7 @@ pub(crate) fn own_trap() {
                 mote::event!(e2e::beside_traps);
             }
         });
-        let until = Instant::now() + crate::PATIENCE;
+        let until = Instant::now() + crate::words::PATIENCE;
         while crate::sites::nops().1 != sites && Instant::now() < until {
             trap();
             made += 1;

@@ -1,6 +1,6 @@
 //! One process, one thread.
 
-use crate::Words;
+use crate::words::Words;
 use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -37,7 +37,7 @@ pub(crate) fn until_disarmed() {
     let (sites, off) = nops();
     println!("pid {}\nsites {sites}\noff {off}", std::process::id());
     println!("started 1");
-    let until = Instant::now() + crate::PATIENCE;
+    let until = Instant::now() + crate::words::PATIENCE;
     let mut seq = 0u64;
     while nops().1 != sites && Instant::now() < until {
         mote::event!(e2e::waiting, seq: u64 = seq);

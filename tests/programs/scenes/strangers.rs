@@ -1,9 +1,9 @@
 //! Users who try to get at recordings that are not theirs, by every way in. They run beside a recording, not in one,
 //! but for those that say so.
 
-use crate::Words;
 use crate::hostile::{encode, hello, pair};
 use crate::processes::in_child;
+use crate::words::Words;
 use mote_wire::{Hello, How, Message};
 use nix::cmsg_space;
 use nix::poll::{PollFd, PollFlags, poll};

@@ -1,6 +1,6 @@
 //! Threads, CPUs, and libraries that are loaded while they run.
 
-use crate::Words;
+use crate::words::Words;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::ffi::{CString, c_void};
@@ -45,7 +45,7 @@ pub(crate) fn bursts(words: &Words) {
             });
         }
     });
-    println!("each {}", bursts * events);
+    println!("threads {threads}\neach {}", bursts * events);
 }
 
 pub(crate) fn pin(cpus: &[usize]) {

@@ -3,7 +3,7 @@
 //! The call is made with known values in all registers that a call keeps, in the flags, in the vector registers and
 //! their control word, and in the red zone, and looked at when it returns.
 
-use crate::Words;
+use crate::words::Words;
 use core::arch::naked_asm;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::ffi::c_void;
