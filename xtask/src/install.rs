@@ -144,14 +144,19 @@ fn c_program_is_recorded(prefix: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each verb that `mote --help` names has a page, which groff understands without a warning.
+/// Each verb that `mote --help` names has a page, as each below it has, which groff understands without a warning.
 fn verbs_have_pages(prefix: &Path, counts: &mut Counts) -> anyhow::Result<()> {
     let help = output(Command::new(prefix.join("bin/mote")).arg("--help"))?;
     let verbs = verbs(&help);
     if verbs.len() < 10 {
         bail!("only {} verbs were found in the help of `mote`", verbs.len());
     }
-    let pages = verbs.iter().map(|verb| format!("mote-{verb}.1")).chain(["mote.1".to_owned()]);
+    let mut pages = vec!["mote.1".to_owned()];
+    for verb in verbs {
+        let help = output(Command::new(prefix.join("bin/mote")).args([verb, "--help"]))?;
+        pages.extend(self::verbs(&help).iter().map(|below| format!("mote-{verb}-{below}.1")));
+        pages.push(format!("mote-{verb}.1"));
+    }
     let has_groff = tools::has("groff", counts);
     let mut number = 0;
     for page in pages {

@@ -28,8 +28,8 @@ cargo xtask test --only WORD of these the steps that have WORD in their names, w
 cargo xtask tidy             the checks of the project's structure alone
 cargo xtask soak [--hours N] [--only PART]... [--write]
                              what is long for being long, for N hours (4) in all; --write: results to docs/FIGURES.md.
-                             Parts: torture-ring, torture-text, torture-rcu, models, mutants, loom, schedules,
-                             programs, fuzz, package
+                             Parts: torture-ring, torture-patch, torture-functions, torture-rcu, models, mutants, loom,
+                             schedules, programs, real-programs, fuzz, package
 cargo xtask fuzz [TARGET [SECONDS]]
                              fuzzes what reads data that others wrote; without a target, lists them
 cargo xtask fuzz --all [SECONDS]

@@ -22,6 +22,12 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo();
     // Changes that are not committed yet are packaged, too: it is a test.
     command.args(["package", "--allow-dirty"]).args(packages).current_dir(root);
+    // What was compiled of the same versions before would be taken for theirs.
+    let built = root.join("target/packages");
+    if built.exists() {
+        fs::remove_dir_all(&built).with_context(|| format!("cannot remove {}", built.display()))?;
+    }
+    command.arg("--target-dir").arg(&built);
     if !command.status().context("cannot start cargo")?.success() {
         bail!("the packages cannot be built from what they hold");
     }

@@ -31,6 +31,10 @@ pub(crate) struct Crate {
     pub(crate) package: String,
     /// The packages of ours that it depends on, but for its tests.
     pub(crate) dependencies: BTreeSet<String>,
+    /// Those that its tests and examples depend on beside these.
+    dependencies_of_tests: BTreeSet<String>,
+    /// Of all these, those that are named without a version: cargo leaves them out of the package, for tests.
+    without_version: BTreeSet<String>,
     /// It is meant for the public registry.
     pub(crate) is_published: bool,
 }
@@ -75,14 +79,20 @@ fn of_package(root: &Path, package: &Value) -> Option<Crate> {
     let folder = folder.strip_prefix(root).ok()?.to_owned();
     let group = folder.parent()?.to_str()?.to_owned();
     let is_ours = GROUPS.iter().any(|(known, _)| *known == group);
-    let dependencies = package["dependencies"].as_array()?.iter();
     // Those of tests are of the kind "dev"; ours have a path.
-    let ours = dependencies.filter(|one| one["kind"] != "dev" && one["path"].is_string());
+    let ours = package["dependencies"].as_array()?.iter().filter(|one| one["path"].is_string());
+    // Without a version any would do.
+    let without_version = ours.clone().filter(|one| one["req"] == "*").collect();
+    let (of_tests, others): (Vec<&Value>, Vec<&Value>) = ours.partition(|one| one["kind"] == "dev");
+    let names =
+        |list: Vec<&Value>| list.iter().filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect();
     is_ours.then_some(Crate {
         group,
         name: folder.file_name()?.to_str()?.to_owned(),
         package: package["name"].as_str()?.to_owned(),
-        dependencies: ours.filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect(),
+        dependencies: names(others),
+        dependencies_of_tests: names(of_tests),
+        without_version: names(without_version),
         // A list of registries; null stands for any.
         is_published: package["publish"].is_null(),
     })
@@ -103,22 +113,46 @@ pub(crate) fn traced(crates: &[Crate]) -> BTreeSet<String> {
     traced
 }
 
-/// What depends on what it must not know.
+/// What depends on what it must not know. Tests may know no more than the code beside them.
 pub(crate) fn arrows_that_climb(crates: &[Crate]) -> Vec<String> {
     let group_of: BTreeMap<&str, &str> =
         crates.iter().map(|one| (one.package.as_str(), one.group.as_str())).collect();
     let mut wrong = Vec::new();
     for one in crates {
         let may = GROUPS.iter().find(|(group, _)| *group == one.group).map_or(&[][..], |(_, may)| may);
-        for dependency in &one.dependencies {
+        let of_code = one.dependencies.iter().map(|dependency| ("depends", dependency));
+        let of_tests =
+            one.dependencies_of_tests.iter().map(|dependency| ("depends for its tests", dependency));
+        for (depends, dependency) in of_code.chain(of_tests) {
             let group = group_of.get(dependency.as_str()).copied().unwrap_or("");
             if group != one.group && !may.contains(&group) {
                 wrong.push(format!(
-                    "{} depends on {dependency} in {group}, of which {} knows nothing",
+                    "{} {depends} on {dependency} in {group}, of which {} knows nothing",
                     one.folder(),
                     one.group
                 ));
             }
+        }
+    }
+    wrong
+}
+
+/// What cargo would not publish: a crate that is published, and names one of ours that is not, or without a version.
+/// The packages themselves are built by `cargo xtask package`.
+pub(crate) fn not_to_be_packaged(crates: &[Crate]) -> Vec<String> {
+    let published: BTreeSet<&str> =
+        crates.iter().filter(|one| one.is_published).map(|one| one.package.as_str()).collect();
+    let mut wrong = Vec::new();
+    for one in crates.iter().filter(|one| one.is_published) {
+        let has_version = |name: &&String| !one.without_version.contains(*name);
+        let folder = one.folder();
+        for name in one.dependencies.iter().filter(|name| !has_version(name)) {
+            wrong.push(format!("{folder} is published, and depends on {name} without a version"));
+        }
+        let of_tests = one.dependencies_of_tests.iter().filter(has_version);
+        for name in one.dependencies.iter().chain(of_tests).filter(|name| !published.contains(name.as_str()))
+        {
+            wrong.push(format!("{folder} is published, and depends on {name}, which is not"));
         }
     }
     wrong
@@ -135,6 +169,8 @@ mod tests {
             name: name.to_owned(),
             package: format!("mote-{name}"),
             dependencies,
+            dependencies_of_tests: BTreeSet::new(),
+            without_version: BTreeSet::new(),
             is_published: true,
         }
     }
@@ -156,6 +192,25 @@ mod tests {
     }
 
     #[test]
+    fn tests_know_no_more_than_the_code_beside_them() {
+        let of_tests = |group, name, dependency: &str| Crate {
+            dependencies_of_tests: [dependency.to_owned()].into(),
+            ..one(group, name, &[])
+        };
+        let crates = [
+            of_tests("lib", "sys", "mote-ring"),
+            of_tests("crates/base", "ring", "mote-sys"),
+            of_tests("crates/record", "daemon", "mote-agent"),
+            of_tests("crates/traced", "agent", "mote-ring"),
+        ];
+        let wrong = arrows_that_climb(&crates);
+        let climbing = ["lib/sys depends for its tests", "crates/record/daemon depends for its tests"];
+        assert_eq!(wrong.len(), climbing.len(), "{wrong:?}");
+        assert!(wrong.iter().zip(climbing).all(|(said, begin)| said.starts_with(begin)), "{wrong:?}");
+        assert!(traced(&crates).contains("mote-ring") && !traced(&crates).contains("mote-sys"));
+    }
+
+    #[test]
     fn what_traced_processes_need_runs_in_them() {
         let crates = [
             one("lib", "sys", &[]),
@@ -164,6 +219,25 @@ mod tests {
             one("crates/read", "view", &["mote-ctf"]),
         ];
         assert_eq!(traced(&crates), ["mote-ring", "mote-sys"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn published_crates_name_what_is_published() {
+        let skip = || BTreeSet::from(["mote-skip".to_owned()]);
+        let of_tests = |without_version| Crate {
+            dependencies_of_tests: skip(),
+            without_version,
+            ..one("lib", "btf", &["mote-sys"])
+        };
+        let hidden = Crate { is_published: false, ..one("lib", "skip", &[]) };
+        let sys = || one("lib", "sys", &[]);
+        assert_eq!(not_to_be_packaged(&[sys(), hidden, of_tests(skip())]).len(), 0);
+        let hidden = Crate { is_published: false, ..one("lib", "skip", &[]) };
+        let wrong = not_to_be_packaged(&[sys(), hidden, of_tests(BTreeSet::new())]);
+        assert_eq!(wrong, ["lib/btf is published, and depends on mote-skip, which is not"]);
+        let without = Crate { without_version: ["mote-sys".to_owned()].into(), ..of_tests(BTreeSet::new()) };
+        let wrong = not_to_be_packaged(&[sys(), one("lib", "skip", &[]), without]);
+        assert_eq!(wrong, ["lib/btf is published, and depends on mote-sys without a version"]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// Tests that steps leave out by their names, because others run them, or a quick run does without.
+    pub(crate) left_out: u64,
     /// One line for each, as it was printed.
     pub(crate) skips: Vec<String>,
     /// What a summary has to say beside the number of failures: the names of tests that failed, and what cargo says of
@@ -16,7 +18,14 @@ pub(crate) struct Counts {
     pub(crate) wrong: Vec<String>,
     /// The lines that follow name tests that failed.
     is_list_of_failures: bool,
+    /// What threads said when they panicked: the name of the thread, which is that of its test, and some lines.
+    panics: Vec<(String, Vec<String>)>,
+    /// The lines that follow are of the last panic.
+    is_panic: bool,
 }
+
+/// How much of a panic is kept.
+const LINES_OF_PANIC: usize = 12;
 
 impl Counts {
     /// Takes a line of output: the result of a test program, or a skip.
@@ -31,13 +40,34 @@ impl Counts {
             };
             self.passed += number(" passed");
             self.failed += number(" failed");
+            self.left_out += number(" filtered out");
         }
+        self.note_panic(line);
         if is_wrong(line) || self.is_list_of_failures && line.starts_with("    ") {
             self.wrong.push(line.trim().to_owned());
         }
         // The names follow the last of these lines; before, there is what the tests have printed, if anything.
         self.is_list_of_failures =
             line == "failures:" || self.is_list_of_failures && (line.is_empty() || line.starts_with("    "));
+    }
+
+    fn note_panic(&mut self, line: &str) {
+        let begun = line.strip_prefix("thread '").filter(|rest| rest.contains(" panicked at "));
+        if let Some((name, _)) = begun.and_then(|rest| rest.split_once('\'')) {
+            self.panics.push((name.to_owned(), Vec::new()));
+            self.is_panic = true;
+        }
+        self.is_panic &= !line.starts_with("note: run with `RUST_BACKTRACE") && !line.starts_with("test ");
+        if let Some((_, lines)) = self.panics.last_mut().filter(|_| self.is_panic) {
+            lines.push(line.to_owned());
+            self.is_panic = lines.len() < LINES_OF_PANIC;
+        }
+    }
+
+    /// What tests that failed said when they did, so that the end of a long log tells why.
+    pub(crate) fn panics_of_failed(&self) -> impl Iterator<Item = &str> {
+        let failed = self.panics.iter().filter(|(name, _)| self.wrong.contains(name));
+        failed.flat_map(|(_, lines)| lines).map(String::as_str)
     }
 
     /// Counts something that the chores themselves leave out.
@@ -82,6 +112,17 @@ pub(crate) fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Resu
 /// # Errors
 /// The command cannot be started.
 pub(crate) fn follow_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
+    read_lines(command, |line| {
+        println!("{line}");
+        note(line);
+    })
+}
+
+/// Runs a command, and gives each line that it prints to `note`. Returns whether it succeeded.
+///
+/// # Errors
+/// The command cannot be started.
+fn read_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
     // Of tests that pass, the harness shows what they print, as tools of others may say that they skip something.
     // Panics that tests expect say where they are without a backtrace, which would hide what matters.
     command.env("RUST_TEST_NOCAPTURE", "1").env("RUST_BACKTRACE", "0").stdin(Stdio::null());
@@ -93,7 +134,6 @@ pub(crate) fn follow_lines(command: &mut Command, mut note: impl FnMut(&str)) ->
     for line in BufReader::new(reader).split(b'\n') {
         let line = line.context("cannot read what the command prints")?;
         let line = String::from_utf8_lossy(&line);
-        println!("{line}");
         note(&line);
     }
     Ok(child.wait().context("the command is lost")?.success())
@@ -107,10 +147,10 @@ mod tests {
     fn results_and_skips_are_counted() {
         let mut counts = Counts::default();
         counts.note(
-            "test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: ok. 12 passed; 1 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.00s",
         );
         counts.note("SKIP: no babeltrace2");
-        assert_eq!((counts.passed, counts.failed, counts.skips.len()), (12, 1, 1));
+        assert_eq!((counts.passed, counts.failed, counts.left_out, counts.skips.len()), (12, 1, 7, 1));
     }
 
     #[test]
@@ -146,6 +186,13 @@ mod tests {
     fn what_failed_is_remembered() {
         let mut counts = Counts::default();
         let output = "\
+thread 'a::d' (1) panicked at a.rs:1:
+as is expected
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+test a::d - should panic ... ok
+thread 'a::b' (2) panicked at a.rs:2:
+left: 1
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
 test a::b ... FAILED
 
 failures:
@@ -170,6 +217,8 @@ test a::errors ... ok";
                 "process didn't exit successfully: `target/debug/deps/a` (signal: 11, SIGSEGV: invalid memory reference)",
             ]
         );
+        let said: Vec<&str> = counts.panics_of_failed().collect();
+        assert_eq!(said, ["thread 'a::b' (2) panicked at a.rs:2:", "left: 1"]);
     }
 
     #[test]
@@ -177,7 +226,8 @@ test a::errors ... ok";
         let mut counts = Counts::default();
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test result: ok. 2 passed; 0 failed;'; echo 'SKIP: x' >&2; exit 3"]);
-        assert!(!follow(&mut command, &mut counts).unwrap());
+        // Not shown: the run that this test is in would count the line, too.
+        assert!(!read_lines(&mut command, |line| counts.note(line)).unwrap());
         assert_eq!((counts.passed, counts.skips.len()), (2, 1));
     }
 }

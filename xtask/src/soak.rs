@@ -25,16 +25,18 @@ struct Part {
     run: fn(&mut Soak) -> anyhow::Result<bool>,
 }
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 12] = [
     Part { name: "torture-ring", percent: 10, run: |soak| soak.torture("ring") },
-    Part { name: "torture-text", percent: 10, run: |soak| soak.torture("text") },
+    Part { name: "torture-patch", percent: 10, run: |soak| soak.torture("patch") },
+    Part { name: "torture-functions", percent: 5, run: |soak| soak.torture("functions") },
     Part { name: "torture-rcu", percent: 10, run: |soak| soak.torture("rcu") },
     Part { name: "models", percent: 0, run: Soak::models },
     Part { name: "mutants", percent: 0, run: Soak::mutants },
     Part { name: "loom", percent: 20, run: Soak::loom },
     Part { name: "schedules", percent: 5, run: Soak::schedules },
     Part { name: "programs", percent: 5, run: Soak::programs },
-    Part { name: "fuzz", percent: 40, run: Soak::fuzz },
+    Part { name: "real-programs", percent: 0, run: Soak::real_programs },
+    Part { name: "fuzz", percent: 35, run: Soak::fuzz },
     Part { name: "package", percent: 0, run: Soak::package },
 ];
 
@@ -160,7 +162,21 @@ impl Soak {
     }
 
     fn torture(&mut self, what: &str) -> anyhow::Result<bool> {
-        if !self.cargo(&["build", "--release", "-p", "mote-bench", "--bin", "mote-bench"], &[], &[])? {
+        // The last one starts what people start.
+        let tool = [
+            "build",
+            "--release",
+            "-p",
+            "mote-bench",
+            "--bin",
+            "mote-bench",
+            "-p",
+            "mote-cli",
+            "--bin",
+            "mote",
+        ];
+        let library = ["build", "--profile", "library", "-p", "mote-capi"];
+        if !self.cargo(&tool, &[], &[])? || !self.cargo(&library, &[], &[])? {
             return Ok(false);
         }
         let seconds = self.time.as_secs().max(1);
@@ -233,6 +249,30 @@ impl Soak {
             "verify_kernel",
         ];
         Ok(self.cargo(&engines, &[], &sizes)? & self.cargo(&verifier, &[], &sizes)?)
+    }
+
+    /// Whole runs of real programs, whose packets are followed.
+    fn real_programs(&mut self) -> anyhow::Result<bool> {
+        let mote = ["build", "--release", "-p", "mote-cli", "--bin", "mote"];
+        if !self.cargo(&mote, &[], &[])? {
+            return Ok(false);
+        }
+        let (mut programs, mut instructions) = (0, 0);
+        let mut command = cargo();
+        command.args(["test", "--release", "-p", "mote-tests", "--test", "claims", "--", "--test-threads=1"]);
+        command.arg("real_programs_are_followed").current_dir(root());
+        command.env("MOTE_REAL_PROGRAMS", "all").env("MOTE_BIN", root().join("target/release/mote"));
+        let counts = &mut self.counts;
+        let passed = run::follow_lines(&mut command, |line| {
+            counts.note(line);
+            let count = line.split_once("real program ").and_then(|(_, said)| said.split_whitespace().nth(1));
+            if let Some(count) = count.and_then(|count| count.parse::<u64>().ok()) {
+                (programs, instructions) = (programs + 1, instructions + count);
+            }
+        })?;
+        self.size = "all".to_owned();
+        self.found = format!("{instructions} instructions of {programs} programs as they were executed");
+        Ok(passed)
     }
 
     fn fuzz(&mut self) -> anyhow::Result<bool> {

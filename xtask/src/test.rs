@@ -234,11 +234,14 @@ impl Steps {
             println!("{wall:>6.0} s  {cpu:>6.0} s  {name}");
         }
         println!();
-        let Counts { passed, failed, skips, wrong, .. } = &self.counts;
+        for line in self.counts.panics_of_failed() {
+            println!("{line}");
+        }
+        let Counts { passed, failed, left_out, skips, wrong, .. } = &self.counts;
         for what in wrong {
             println!("{what}");
         }
-        println!("{passed} passed, {failed} failed, {} skipped", skips.len());
+        println!("{passed} passed, {failed} failed, {} skipped, {left_out} left out by name", skips.len());
         if !self.failed.is_empty() {
             bail!("failed: {}", self.failed.join(", "));
         }

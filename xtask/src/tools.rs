@@ -1,6 +1,7 @@
 //! The Debian packages that the tests use: installed where we may, named where we may not.
 
 use crate::run::Counts;
+use crate::workspace::root;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,7 +16,7 @@ struct Tool {
     needed: bool,
 }
 
-const TOOLS: [Tool; 18] = [
+const TOOLS: [Tool; 19] = [
     Tool { program: "cc", package: "gcc", needed: true },
     Tool { program: "c++", package: "g++", needed: true },
     Tool { program: "babeltrace2", package: "babeltrace2", needed: true },
@@ -25,6 +26,7 @@ const TOOLS: [Tool; 18] = [
     Tool { program: "strace", package: "strace", needed: false },
     Tool { program: "spin", package: "spin", needed: false },
     Tool { program: "qemu-aarch64", package: "qemu-user", needed: false },
+    Tool { program: "qemu-system-x86_64", package: "qemu-system-x86", needed: false },
     Tool { program: "script", package: "bsdutils", needed: false },
     Tool { program: "perf", package: "linux-perf", needed: false },
     Tool { program: "groff", package: "groff", needed: false },
@@ -43,11 +45,19 @@ const SERVICES: [(&str, &str); 3] = [
     ("nginx", "nginx.service"),
 ];
 
-/// Installs packages that are missing, where this is root and apt is there.
+/// Installs packages that are missing, where this is root and apt is there; fetches a kernel for guests.
 ///
 /// # Errors
 /// Something is still missing without which the tests cannot pass.
 pub(crate) fn packages() -> anyhow::Result<()> {
+    install()?;
+    if let Err(why) = kernel() {
+        println!("there is no kernel for a guest: {why:#}");
+    }
+    Ok(())
+}
+
+fn install() -> anyhow::Result<()> {
     let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.program)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -59,8 +69,8 @@ pub(crate) fn packages() -> anyhow::Result<()> {
         apt(&["update", "-qq"]).context("cannot read the package lists")?;
         let _unstarted = Unstarted::begin();
         for tool in &missing {
-            // One by one: not every distribution has all of them.
-            if let Err(why) = apt(&["install", "-y", "-qq", tool.package]) {
+            // One by one: not every distribution has all of them. Nothing that is there has to go for it.
+            if let Err(why) = apt(&["install", "-y", "-qq", "--no-remove", tool.package]) {
                 println!("{} is not installed: {why:#}", tool.package);
             }
         }
@@ -73,6 +83,49 @@ pub(crate) fn packages() -> anyhow::Result<()> {
         .collect();
     if !needed.is_empty() {
         bail!("the tests need {}; as root, run: apt-get update && {command}", needed.join(", "));
+    }
+    Ok(())
+}
+
+/// The package with a small kernel, and where that is put for the tests: a package that is installed makes itself the
+/// kernel of the machine.
+const KERNEL: &str = "linux-image-cloud-amd64";
+const KERNEL_FOLDER: &str = "target/kernel";
+
+/// Fetches a kernel for a guest, where none is there yet.
+fn kernel() -> anyhow::Result<()> {
+    let folder = root().join(KERNEL_FOLDER);
+    let place = folder.join("vmlinuz");
+    if place.is_file() || !is_there("apt-get") {
+        return Ok(());
+    }
+    println!("fetching {KERNEL}");
+    std::fs::create_dir_all(&folder)?;
+    let depends = Command::new("apt-cache").args(["depends", KERNEL]).output()?;
+    let depends = String::from_utf8_lossy(&depends.stdout).into_owned();
+    let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image"));
+    let package = package.with_context(|| format!("the package lists have no {KERNEL}"))?;
+    run(Command::new("apt-get")
+        .args(["download", "-qq", &format!("linux-image{package}")])
+        .current_dir(&folder))?;
+    let fetched = std::fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
+    let fetched = fetched.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+    let fetched = fetched.context("apt-get has downloaded nothing")?;
+    let files = folder.join("files");
+    run(Command::new("dpkg-deb").arg("-x").arg(&fetched).arg(&files))?;
+    let boot = std::fs::read_dir(files.join("boot"))?.flatten().map(|entry| entry.path());
+    let mut kernels = boot.filter(|path| path.to_string_lossy().contains("vmlinuz"));
+    std::fs::rename(kernels.next().context("the package has no kernel")?, &place)?;
+    std::fs::remove_dir_all(&files)?;
+    std::fs::remove_file(&fetched)?;
+    Ok(())
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status = status.with_context(|| format!("cannot run {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} failed");
     }
     Ok(())
 }

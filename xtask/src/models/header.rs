@@ -75,8 +75,7 @@ impl Header {
         let (comment, _) = comment.context("does not open with a comment")?;
         let mut header =
             Header { title: String::new(), code: Vec::new(), digest: String::new(), runs: Vec::new() };
-        for line in comment.lines() {
-            let line = line.trim().trim_start_matches('*').trim();
+        for line in comment.lines().map(words) {
             match line.split_once(' ') {
                 Some(("@code", rest)) => header.code.push(code(rest)?),
                 Some(("@digest", rest)) => header.digest = rest.trim().to_owned(),
@@ -92,6 +91,23 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+/// The text of a model with another digest in the line of its header that says it; all else stays as it is.
+pub(super) fn with_digest(text: &str, digest: &str) -> String {
+    let (header, code) = text.split_at(text.find("*/").unwrap_or(text.len()));
+    let line = |line: &str| match line.split_once("@digest ") {
+        Some((before, old)) if words(line).starts_with("@digest ") => {
+            format!("{before}@digest {}", old.replacen(old.trim(), digest, 1))
+        }
+        _ => line.to_owned(),
+    };
+    header.split_inclusive('\n').map(line).collect::<String>() + code
+}
+
+/// A line of the comment without what makes it one.
+fn words(line: &str) -> &str {
+    line.trim().trim_start_matches('*').trim()
 }
 
 fn code(rest: &str) -> anyhow::Result<Code> {
@@ -190,6 +206,16 @@ mod tests {
             (Expect::Find, Kind::Progress, true, false)
         );
         assert_eq!(run.defines, ["-DX"]);
+    }
+
+    #[test]
+    fn a_digest_is_replaced_in_its_own_line_only() {
+        let model = |digest: &str| {
+            format!("/* none\n * none of @digest none\n *  @digest {digest}\n */\n/* @digest none */\nnone\n")
+        };
+        assert_eq!(with_digest(&model("none"), "0d15"), model("0d15"));
+        assert_eq!(with_digest("/* T\n * @digest 1 */", "2"), "/* T\n * @digest 2 */");
+        assert_eq!(with_digest("none", "2"), "none");
     }
 
     #[test]

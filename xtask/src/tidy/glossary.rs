@@ -1,9 +1,12 @@
 //! The glossary: each term once, in order, and none of the words that are not the field's in the documents.
 
-use super::lines;
+use super::{files_below, lines};
 use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Where documents are, beside the three in the root.
+const DIRECTORIES: [&str; 9] = ["arch", "docs", "lib", "crates", "bench", "tests", "fuzz", "models", "xtask"];
 
 /// A row: the term, and words that are not to be used for it.
 struct Row {
@@ -11,8 +14,8 @@ struct Row {
     not: Vec<String>,
 }
 
-/// Checks `GLOSSARY.md`, and the documents by it.
-pub(super) fn check(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
+/// Checks `GLOSSARY.md`, and the documents by it. Returns these: names from the project's root, and texts.
+pub(super) fn check(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<Vec<(String, String)>> {
     let text = fs::read_to_string(root.join("GLOSSARY.md")).context("cannot read GLOSSARY.md")?;
     let rows = rows(&text);
     if rows.is_empty() {
@@ -28,7 +31,8 @@ pub(super) fn check(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> 
         }
     }
     lines::document("GLOSSARY.md", &text, wrong);
-    for document in documents(root)? {
+    let mut documents = Vec::new();
+    for document in files(root)? {
         let text =
             fs::read_to_string(&document).with_context(|| format!("cannot read {}", document.display()))?;
         let name = document.strip_prefix(root).unwrap_or(&document).display().to_string();
@@ -36,8 +40,9 @@ pub(super) fn check(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> 
         wrong.extend(misused(&rows, &text).map(|(line, word, term)| {
             format!("{name}:{line} says \"{word}\"; the field's word is \"{term}\" (GLOSSARY.md)")
         }));
+        documents.push((name, text));
     }
-    Ok(())
+    Ok(documents)
 }
 
 fn rows(text: &str) -> Vec<Row> {
@@ -71,16 +76,11 @@ fn holds(line: &str, word: &str) -> bool {
     })
 }
 
-/// What people read.
-fn documents(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// What people read: all documents but the glossary itself.
+fn files(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)).to_vec();
-    for directory in ["docs", "docs/soundness"] {
-        for entry in fs::read_dir(root.join(directory))? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "md") {
-                found.push(path);
-            }
-        }
+    for directory in DIRECTORIES {
+        found.extend(files_below(&root.join(directory), &[".md"])?);
     }
     Ok(found)
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 /// Crates that know little, with all that they may depend on of ours. A format crate knows no ring, and the ring no
 /// format: both ends know `layout`, which depends on neither.
-const KNOWS: [(&str, &[&str]); 7] = [
-    ("crates/base/ring", &["mote-trace-layout", "mote-trace-sync", "mote-trace-sys"]),
-    ("crates/base/layout", &["mote-trace-bpf"]),
+const KNOWS: [(&str, &[&str]); 8] = [
+    ("crates/base/ring", &["mote-trace-layout", "mote-trace-loss", "mote-trace-sync", "mote-trace-sys"]),
+    ("crates/base/layout", &["mote-trace-bpf", "mote-trace-loss"]),
+    ("crates/base/loss", &[]),
     ("crates/base/wire", &["mote-trace-bpf", "mote-trace-layout", "mote-trace-ring", "mote-trace-sys"]),
     ("crates/read/journal", &[]),
     ("crates/read/pattern", &[]),

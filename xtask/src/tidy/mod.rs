@@ -1,6 +1,8 @@
 //! Checks of the house that a machine can make: the map and the crates say the same, nothing knows what it must not,
 //! and files read as `CONTRIBUTING.md` asks.
 
+mod cited;
+mod docs;
 mod glossary;
 mod invariants;
 mod lines;
@@ -8,6 +10,7 @@ mod modules;
 mod names;
 mod obligations;
 mod paths;
+mod persons;
 mod processor;
 mod promises;
 mod skips;
@@ -45,6 +48,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let crates = plan::crates(root)?;
     crates_match_the_map(root, &crates, &mut wrong)?;
     wrong.extend(plan::arrows_that_climb(&crates));
+    wrong.extend(plan::not_to_be_packaged(&crates));
     invariants::check_crates(&crates, &mut wrong);
     modules::check(root, &crates, &mut wrong)?;
     let mut obligations = Obligations::default();
@@ -56,6 +60,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         source(name, text, &mut wrong);
         obligations.code(name, text);
     }
+    processor::check_page(&fs::read_to_string(root.join("arch/README.md"))?, &files, &mut wrong);
     names::check_allowances(files.iter().map(|(name, text)| (name.as_str(), text.as_str())), &mut wrong);
     for page in fs::read_dir(root.join("docs/soundness"))? {
         obligations.page(&fs::read_to_string(page?.path())?);
@@ -63,7 +68,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     obligations.check(&mut wrong);
     verbs_have_examples(root, &mut wrong)?;
     promises::check(root, &files, &mut wrong)?;
-    glossary::check(root, &mut wrong)?;
+    let declared = cited::Declared::of(&crates, &files);
+    for (name, text) in glossary::check(root, &mut wrong)? {
+        declared.check(&name, &text, &mut wrong);
+    }
     subjects::check(root, &mut wrong);
     if wrong.is_empty() {
         return Ok(());
@@ -221,6 +229,8 @@ fn source(name: &str, text: &str, wrong: &mut Vec<String>) {
     invariants::check(name, own, wrong);
     lines::code(name, text, wrong);
     names::check(name, own, wrong);
+    docs::check(name, own, wrong);
+    persons::check(name, own, wrong);
 }
 
 /// What writes by path, in the recorder, which may run as root in a directory of others: it writes through `folder.rs`.

@@ -1,8 +1,9 @@
 //! The modules of each crate, by what they name: circles of modules that can only be read together.
 //!
-//! Modules below one another are looked at level by level: those at the crate's top, and those of each folder, with the
-//! folder's own file as one of them. A name that a module re-exports counts as one of the module that it comes from, so
-//! that a re-export hides no circle.
+//! They are looked at twice. All files of a crate are one graph, which shows circles that cross folders. And they are
+//! looked at level by level, each folder as one: those at the crate's top, and those of each folder, with the folder's
+//! own file as one of them. A name that a module re-exports counts as one of the module that it comes from, so that a
+//! re-export hides no circle.
 
 use super::paths::{self, Named};
 use super::source_files;
@@ -31,14 +32,17 @@ type Modules = BTreeMap<ModulePath, Named>;
 /// Of each module, the others that it names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Crates beside the plan whose modules are checked, too.
-const BESIDE: [&str; 2] = ["bench", "xtask"];
+/// Folders of modules beside the plan that are checked, too.
+const BESIDE: [&str; 5] =
+    ["bench/src", "xtask/src", "tests/claims", "tests/support", "tests/programs/scenes"];
 
 /// Checks the modules of all crates.
 pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> anyhow::Result<()> {
-    for folder in crates.iter().map(Crate::folder).chain(BESIDE.map(str::to_owned)) {
-        let modules = modules(&root.join(&folder).join("src"))?;
+    let of_crates = crates.iter().map(|one| format!("{}/src", one.folder()));
+    for folder in of_crates.chain(BESIDE.map(str::to_owned)) {
+        let modules = modules(&root.join(&folder))?;
         let arrows = arrows(&modules);
+        level(&folder, &files(&arrows), wrong);
         let parents: BTreeSet<&[String]> =
             modules.keys().filter_map(|path| Some(path.split_last()?.1)).collect();
         for parent in parents {
@@ -49,7 +53,7 @@ pub(super) fn check(root: &Path, crates: &[Crate], wrong: &mut Vec<String>) -> a
     Ok(())
 }
 
-/// Checks the modules of one level.
+/// Checks one graph.
 fn level(place: &str, graph: &Graph, wrong: &mut Vec<String>) {
     let largest = circles(graph).into_iter().max_by_key(BTreeSet::len).unwrap_or_default();
     let names: Vec<&str> = largest.iter().map(String::as_str).collect();
@@ -163,6 +167,19 @@ impl Names<'_> {
         };
         self.known.contains(&below) || self.modules.get(module).is_some_and(declares)
     }
+}
+
+/// All files of a crate. What a file only passes on counts where the files below are its own; what it imports of a
+/// folder counts where a name of it is used.
+fn files(arrows: &BTreeMap<ModulePath, Arrows>) -> Graph {
+    let name = |path: &ModulePath| if path.is_empty() { ROOT.to_owned() } else { path.join("/") };
+    let mut graph = Graph::new();
+    for (path, named) in arrows {
+        let is_folder = arrows.keys().any(|other| other.len() > path.len() && other.starts_with(path));
+        let named = if is_folder { &named.used } else { &named.all };
+        graph.insert(name(path), named.iter().filter(|other| *other != path).map(name).collect());
+    }
+    graph
 }
 
 /// The modules below `parent`, by what they and the modules below them name, and the parent's own file, by what it
@@ -284,6 +301,32 @@ mod tests {
             );
             assert_eq!(found("use crate::b::B;").len(), 0, "three are no circle: {to_b}");
         }
+    }
+
+    /// Levels show two folders that name each other here, and in each of them no circle: the files are five.
+    #[test]
+    fn circles_across_folders_are_found() {
+        let found = |last: &str| {
+            let modules = read(&[
+                ("", "mod a; mod b; mod c;"),
+                ("a", "mod x; mod y; pub(crate) use x::X;"),
+                ("a::x", "use crate::b; pub struct X; fn f() { b::z::f() }"),
+                ("a::y", "use crate::c::C;"),
+                ("b", "pub(crate) mod z; mod w;"),
+                ("b::z", "pub(crate) fn f() { super::w::f() }"),
+                ("b::w", "pub(crate) fn f() { crate::a::y::f() }"),
+                ("c", last),
+            ]);
+            let arrows = arrows(&modules);
+            let (mut wrong, mut by_level) = (Vec::new(), Vec::new());
+            level("lib/seeded", &files(&arrows), &mut wrong);
+            level("lib/seeded", &graph(&arrows, &[]), &mut by_level);
+            assert_eq!(by_level.len(), 0, "{by_level:?}");
+            wrong
+        };
+        let circle = ["lib/seeded: 5 modules are a circle: a/x, a/y, b/w, b/z, c"];
+        assert_eq!(found("use crate::a::X; pub struct C;"), circle);
+        assert_eq!(found("pub struct C;").len(), 0);
     }
 
     #[test]

@@ -227,14 +227,18 @@ impl Reader<'_> {
     }
 }
 
-fn is_word(token: &str) -> bool {
+pub(super) fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Words, `::` and single signs; no comments, no content of strings.
 fn tokens(text: &str) -> Vec<String> {
+    placed_tokens(text).into_iter().map(|(_, token)| token.to_owned()).collect()
+}
+
+/// Words, `::` and single signs, with the lines that they are in, counted from 0; no comments, no content of strings.
+pub(super) fn placed_tokens(text: &str) -> Vec<(usize, &str)> {
     let mut tokens = Vec::new();
-    let mut rest = text;
+    let (mut rest, mut line) = (text, 0);
     while let Some(c) = rest.chars().next() {
         let len = match c {
             _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
@@ -245,20 +249,21 @@ fn tokens(text: &str) -> Vec<String> {
             _ if c.is_alphanumeric() || c == '_' => {
                 let word = |c: char| c.is_alphanumeric() || c == '_';
                 let end = rest.find(|c| !word(c)).unwrap_or(rest.len());
-                tokens.push(rest[..end].to_owned());
+                tokens.push((line, &rest[..end]));
                 end
             }
             _ if rest.starts_with("::") => {
-                tokens.push("::".to_owned());
+                tokens.push((line, "::"));
                 2
             }
             _ => {
                 if !c.is_whitespace() {
-                    tokens.push(c.to_string());
+                    tokens.push((line, &rest[..c.len_utf8()]));
                 }
                 c.len_utf8()
             }
         };
+        line += rest[..len].matches('\n').count();
         rest = &rest[len..];
     }
     tokens

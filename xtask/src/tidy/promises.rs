@@ -46,7 +46,7 @@ fn page(text: &str, files: &[(String, String)], wrong: &mut Vec<String>) {
 }
 
 /// What stands in backquotes.
-fn quoted(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
