@@ -53,9 +53,12 @@ const LONG: [&str; 8] = [
 pub(crate) fn of_release(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
     let mut command = cargo();
     command.args(["test", "--release", "-p", "mote-tests"]);
-    let mut command = Command::new(program(command.current_dir(root))?);
-    command.env("MOTE_BIN", root.join("target/release/mote"));
-    run::follow(claims(root, &mut command), counts)
+    let program = program(command.current_dir(root))?;
+    run_claims(counts, || {
+        let mut command = Command::new(&program);
+        command.env("MOTE_BIN", root.join("target/release/mote")).current_dir(root.join("tests"));
+        command
+    })
 }
 
 /// Runs those of the build that checks without rights. Returns whether they passed.
@@ -65,10 +68,10 @@ pub(crate) fn of_release(root: &Path, counts: &mut Counts) -> anyhow::Result<boo
 pub(crate) fn without_rights(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
     let program = built(root)?;
     if !tools::is_root() {
-        return run::follow(checked(root, &mut Command::new(program), &[]), counts);
+        return run_claims(counts, || checked(root, Command::new(&program), &[]));
     }
     let Some(user) = user(root, counts)? else { return Ok(true) };
-    run::follow(checked(root, &mut user.command(&program), &[]), counts)
+    run_claims(counts, || checked(root, user.command(&program), &[]))
 }
 
 /// Runs the unit tests of crates that ask for rights without any, in the build that checks. Returns whether they
@@ -92,9 +95,17 @@ pub(crate) fn units_without_rights(root: &Path, counts: &mut Counts) -> anyhow::
     let mut passed = true;
     for program in programs.iter().filter(|program| folders.contains(&program.folder)) {
         println!("-- without rights: {}", program.file.display());
-        let mut command = user.command(&program.file);
-        command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-        passed &= run::follow(&mut command, counts)?;
+        let command = || {
+            let mut command = user.command(&program.file);
+            command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+            command
+        };
+        let again = |tests: &[String]| {
+            let mut command = command();
+            command.args(run::one_by_one(tests));
+            command
+        };
+        passed &= run::follow_tests(&mut command(), counts, again)?;
     }
     Ok(passed)
 }
@@ -120,20 +131,31 @@ fn user(root: &Path, counts: &mut Counts) -> anyhow::Result<Option<User>> {
 /// # Errors
 /// They cannot be built, or cannot be started.
 pub(crate) fn quickly(root: &Path, counts: &mut Counts) -> anyhow::Result<bool> {
-    run::follow(checked(root, &mut Command::new(built(root)?), &LONG), counts)
+    let program = built(root)?;
+    run_claims(counts, || checked(root, Command::new(&program), &LONG))
 }
 
 /// Completes a command that starts the tests' program of the build that checks.
-fn checked<'c>(root: &Path, command: &'c mut Command, without: &[&str]) -> &'c mut Command {
+fn checked(root: &Path, mut command: Command, without: &[&str]) -> Command {
     command.env("MOTE_TESTS_BUILT", "1").env("MOTE_BIN", root.join("target/checked/mote"));
-    claims(root, command).args(OF_RELEASE.iter().chain(without).flat_map(|claims| ["--skip", claims]))
+    command.args(OF_RELEASE.iter().chain(without).flat_map(|claims| ["--skip", claims]));
+    command.current_dir(root.join("tests"));
+    command
 }
 
-/// Completes a command that starts the tests' program.
-fn claims<'c>(root: &Path, command: &'c mut Command) -> &'c mut Command {
+/// Runs the tests' program, which `command` starts; returns whether all passed.
+///
+/// # Errors
+/// It cannot be started.
+fn run_claims(counts: &mut Counts, command: impl Fn() -> Command) -> anyhow::Result<bool> {
     // Most claims wait most of the time, for what they record and for each other's processors.
     let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
-    command.arg(format!("--test-threads={threads}")).current_dir(root.join("tests"))
+    let again = |tests: &[String]| {
+        let mut command = command();
+        command.args(run::one_by_one(tests));
+        command
+    };
+    run::follow_tests(command().arg(format!("--test-threads={threads}")), counts, again)
 }
 
 /// Builds something with the profile that checks.

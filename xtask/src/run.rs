@@ -16,6 +16,8 @@ pub(crate) struct Counts {
     /// What a summary has to say beside the number of failures: the names of tests that failed, and what cargo says of
     /// programs that did not end as tests do, whose tests nobody counts.
     pub(crate) wrong: Vec<String>,
+    /// Tests that failed beside others, and passed when they were run once more, one by one.
+    pub(crate) unstable: Vec<String>,
     /// The lines that follow name tests that failed.
     is_list_of_failures: bool,
     /// What threads said when they panicked: the name of the thread, which is that of its test, and some lines.
@@ -26,6 +28,8 @@ pub(crate) struct Counts {
 
 /// How much of a panic is kept.
 const LINES_OF_PANIC: usize = 12;
+/// Of no more tests that fail in a step a second try may say something else: a change that is wrong fails in many.
+const UNSTABLE_MAX: usize = 3;
 
 impl Counts {
     /// Takes a line of output: the result of a test program, or a skip.
@@ -66,8 +70,30 @@ impl Counts {
 
     /// What tests that failed said when they did, so that the end of a long log tells why.
     pub(crate) fn panics_of_failed(&self) -> impl Iterator<Item = &str> {
-        let failed = self.panics.iter().filter(|(name, _)| self.wrong.contains(name));
+        let is_one = |name: &String| self.wrong.contains(name) || self.unstable.contains(name);
+        let failed = self.panics.iter().filter(move |(name, _)| is_one(name));
         failed.flat_map(|(_, lines)| lines).map(String::as_str)
+    }
+
+    /// The tests that failed since so many things were wrong, where they are few and nothing else was wrong: a program
+    /// that a signal has ended, say, has tests that did not run.
+    fn few_failed(&self, since: usize) -> Option<Vec<String>> {
+        let (said, names): (Vec<_>, Vec<_>) = self.wrong[since..].iter().partition(|what| what.contains(' '));
+        let is_of_failures = |what: &String| what.starts_with("error: test failed") || what.contains(FAILED);
+        let is_few = (1..=UNSTABLE_MAX).contains(&names.len()) && said.into_iter().all(is_of_failures);
+        is_few.then(|| names.into_iter().cloned().collect())
+    }
+
+    /// Takes what came of tests that were run once more; returns whether all of them passed.
+    fn take_again(&mut self, since: usize, tests: Vec<String>, again: &Counts) -> bool {
+        if again.failed > 0 || again.passed < tests.len() as u64 {
+            return false;
+        }
+        self.wrong.truncate(since);
+        self.failed = self.failed.saturating_sub(tests.len() as u64);
+        self.passed += tests.len() as u64;
+        self.unstable.extend(tests);
+        true
     }
 
     /// Counts something that the chores themselves leave out.
@@ -97,6 +123,36 @@ fn is_wrong(line: &str) -> bool {
     const WITHIN: [&str; 3] =
         ["process didn't exit successfully: ", "could not execute process", "(os error 28)"];
     SAID.iter().any(|said| line.starts_with(said)) || WITHIN.iter().any(|said| line.contains(said))
+}
+
+/// How the programs of tests end of which some failed.
+const FAILED: &str = "(exit status: 101)";
+
+/// Runs tests as [`follow`] does. Where a few of them fail, these are run once more, one by one, by the command that
+/// `again` makes: many tests look at what a busy machine does to programs, and a run of thousands must not depend on
+/// one moment. Those that pass then are counted as unstable, and what they said is shown at the end.
+///
+/// # Errors
+/// A command cannot be started.
+pub(crate) fn follow_tests(
+    command: &mut Command,
+    counts: &mut Counts,
+    again: impl FnOnce(&[String]) -> Command,
+) -> anyhow::Result<bool> {
+    let since = counts.wrong.len();
+    if follow(command, counts)? {
+        return Ok(true);
+    }
+    let Some(tests) = counts.few_failed(since) else { return Ok(false) };
+    println!("== once more, one by one: {}", tests.join(", "));
+    let mut second = Counts::default();
+    let passed = follow(&mut again(&tests), &mut second)?;
+    Ok(counts.take_again(since, tests, &second) && passed)
+}
+
+/// The words of tests' programs for [`follow_tests`].
+pub(crate) fn one_by_one(tests: &[String]) -> impl Iterator<Item = &str> {
+    ["--exact", "--test-threads=1"].into_iter().chain(tests.iter().map(String::as_str))
 }
 
 /// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.
@@ -219,6 +275,51 @@ test a::errors ... ok";
         );
         let said: Vec<&str> = counts.panics_of_failed().collect();
         assert_eq!(said, ["thread 'a::b' (2) panicked at a.rs:2:", "left: 1"]);
+    }
+
+    /// What a program prints of which tests with these names failed.
+    fn failures(names: &[&str], end: &str) -> String {
+        let list: String = names.iter().map(|name| format!("    {name}\n")).collect();
+        let result = format!("test result: FAILED. 5 passed; {} failed;", names.len());
+        let said = "error: test failed, to rerun pass `-p a --lib`\nCaused by:";
+        format!("failures:\n{list}\n{result}\n{said}\n  process didn't exit successfully: `a` ({end})\n")
+    }
+
+    fn counted(printed: &str) -> Counts {
+        let mut counts = Counts::default();
+        printed.lines().for_each(|line| counts.note(line));
+        counts
+    }
+
+    #[test]
+    fn a_few_that_failed_may_pass_once_more() {
+        let mut counts = counted(&failures(&["a::b", "a::c"], "exit status: 101"));
+        let tests = counts.few_failed(0).expect("few");
+        assert_eq!(tests, ["a::b", "a::c"]);
+        let again = counted("test result: FAILED. 1 passed; 1 failed; 0 ignored; 9 filtered out;");
+        assert!(!counts.take_again(0, tests.clone(), &again));
+        assert_eq!((counts.passed, counts.failed, counts.wrong.len()), (5, 2, 4));
+        // One of them is not there any more.
+        assert!(!counts.take_again(0, tests.clone(), &counted("test result: ok. 1 passed; 0 failed;")));
+        assert!(counts.take_again(
+            0,
+            tests,
+            &counted("test result: ok. 2 passed; 0 failed; 9 filtered out;")
+        ));
+        assert_eq!((counts.passed, counts.failed, counts.left_out, counts.wrong.len()), (7, 0, 0, 0));
+        assert_eq!(counts.unstable, ["a::b", "a::c"]);
+    }
+
+    #[test]
+    fn what_is_no_moment_of_a_machine_is_not_run_once_more() {
+        assert_eq!(counted(&failures(&["a", "b", "c", "d"], "exit status: 101")).few_failed(0), None);
+        assert_eq!(counted(&failures(&["a"], "signal: 11, SIGSEGV")).few_failed(0), None);
+        assert_eq!(counted("error: could not compile `a`").few_failed(0), None);
+        // What an earlier step had is its own.
+        let mut counts = counted(&failures(&["a"], "exit status: 101"));
+        let since = counts.wrong.len();
+        failures(&["b"], "exit status: 101").lines().for_each(|line| counts.note(line));
+        assert_eq!(counts.few_failed(since), Some(vec!["b".to_owned()]));
     }
 
     #[test]

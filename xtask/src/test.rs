@@ -187,17 +187,25 @@ impl Steps {
     fn cargo(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) {
         self.run(name, |counts| {
             println!("cargo {}", arguments.join(" "));
-            let mut command = cargo();
-            command.args(arguments).current_dir(root()).envs(environment.iter().copied());
+            let command = || {
+                let mut command = cargo();
+                command.args(arguments).current_dir(root()).envs(environment.iter().copied());
+                command
+            };
+            let again = |tests: &[String]| {
+                let mut command = command();
+                command.arg("--").args(run::one_by_one(tests));
+                command
+            };
             let before = counts.passed + counts.failed;
-            if run::follow(&mut command, counts)? {
+            if run::follow_tests(&mut command(), counts, again)? {
                 return Ok(true);
             }
             if arguments.first() != Some(&"test") || counts.passed + counts.failed > before {
                 return Ok(false);
             }
             println!("== {name}: no test was run; once more");
-            run::follow(&mut command, counts)
+            run::follow(&mut command(), counts)
         });
     }
 
@@ -237,11 +245,17 @@ impl Steps {
         for line in self.counts.panics_of_failed() {
             println!("{line}");
         }
-        let Counts { passed, failed, left_out, skips, wrong, .. } = &self.counts;
+        let Counts { passed, failed, left_out, skips, wrong, unstable, .. } = &self.counts;
         for what in wrong {
             println!("{what}");
         }
-        println!("{passed} passed, {failed} failed, {} skipped, {left_out} left out by name", skips.len());
+        for test in unstable {
+            println!("{test}: failed beside others, and passed when it was run once more");
+        }
+        let (skips, unstable) = (skips.len(), unstable.len());
+        println!(
+            "{passed} passed, {failed} failed, {skips} skipped, {left_out} left out by name, {unstable} unstable"
+        );
         if !self.failed.is_empty() {
             bail!("failed: {}", self.failed.join(", "));
         }
