@@ -42,6 +42,7 @@ Benchmarks:
                MOTE_BENCH_PLOTS=DIRECTORY draws its series there as SVG
   pt           reading packets of Intel Processor Trace (bytes/s; libipt beside it)
   pt_analyses  what is asked of packets of Intel Processor Trace: virtual machines (bytes/s)
+  jit          copying code that programs make when it becomes executable: a page, whole programs (us, x)
   torture rcu  readers and updaters that are interrupted, moved, forked and die; exit status 1 on any violation
   torture ring writers that are interrupted, moved, stopped and killed; exit status 1 on any violation
   torture patch sites that are armed and disarmed under running threads; exit status 1 on any violation

@@ -116,6 +116,36 @@ fn a_script_of_luajit() {
     check("luajit", &words, Some(&alone));
 }
 
+const CLASS: &str = "
+public class Made {
+  static long step(int i, int kind) {
+    return kind == 1 ? i % 7 : kind == 2 ? i / 2 : Integer.toString(i).length();
+  }
+  public static void main(String[] words) {
+    long sum = 0;
+    for (int round = 0; round < 60; round++)
+      for (int i = 0; i < 2000; i++) sum += step(i, round % 3);
+    System.out.println(sum);
+  }
+}
+";
+
+/// An interpreter whose templates are made at run time, and two compilers, in threads of their own; pages stay writable
+/// and executable.
+#[test]
+fn a_class_of_java() {
+    if !can_synthesize() || !has_tool("java") || !has_tool("javac") {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let source = keep.path().join("Made.java");
+    fs::write(&source, CLASS).expect("it is written");
+    output_of(Command::new("javac").arg(&source));
+    let words = ["java", "-cp", text(keep.path()), "Made"];
+    let alone = output_of(Command::new("java").args(&words[1..]));
+    assert!(check("java", &words, Some(&alone)) > 100);
+}
+
 const SCRIPT: &str = "
 function step(i, kind) { return kind == 1 ? i % 7 : kind == 2 ? i * 0.5 : String(i).length }
 let sum = 0;

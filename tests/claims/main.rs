@@ -23,6 +23,7 @@ mod functions_are_counted;
 mod functions_are_probed;
 mod functions_are_shown;
 mod gaps_are_exact;
+mod generated_code_is_followed;
 mod hardware_traces_are_followed;
 mod kernel_events_agree_with_others;
 mod kernel_events_are_in_the_trace;

@@ -8,15 +8,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A program that the tests run, and the package that has it.
+/// A program that the tests run, or a file that they need, and the package that has it.
 struct Tool {
+    /// Its name, looked for in `PATH`; or its whole path.
     program: &'static str,
     package: &'static str,
     /// Without it the tests cannot pass at all; otherwise those that use it skip, loudly.
     needed: bool,
 }
 
-const TOOLS: [Tool; 19] = [
+const TOOLS: [Tool; 21] = [
     Tool { program: "cc", package: "gcc", needed: true },
     Tool { program: "c++", package: "g++", needed: true },
     Tool { program: "babeltrace2", package: "babeltrace2", needed: true },
@@ -27,6 +28,8 @@ const TOOLS: [Tool; 19] = [
     Tool { program: "spin", package: "spin", needed: false },
     Tool { program: "qemu-aarch64", package: "qemu-user", needed: false },
     Tool { program: "qemu-system-x86_64", package: "qemu-system-x86", needed: false },
+    Tool { program: "/usr/include/intel-pt.h", package: "libipt-dev", needed: false },
+    Tool { program: "luajit", package: "luajit", needed: false },
     Tool { program: "script", package: "bsdutils", needed: false },
     Tool { program: "perf", package: "linux-perf", needed: false },
     Tool { program: "groff", package: "groff", needed: false },

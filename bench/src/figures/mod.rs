@@ -26,6 +26,9 @@ mod functions_off;
 mod functions_recorded;
 mod functions_switch;
 mod functions_whole;
+mod jit;
+#[allow(unsafe_code, reason = "it makes a page executable, and runs what a compiler has made")]
+mod jit_work;
 mod kernel;
 mod kernel_calls;
 mod kernel_floor;
@@ -64,7 +67,7 @@ use figure::Figure;
 
 type Benchmark = fn(Effort) -> anyhow::Result<Vec<Figure>>;
 
-const BENCHMARKS: [(&str, Benchmark); 17] = [
+const BENCHMARKS: [(&str, Benchmark); 18] = [
     ("event_cost", event_cost::run),
     ("disk", disk::run),
     ("view", view::run),
@@ -82,6 +85,7 @@ const BENCHMARKS: [(&str, Benchmark); 17] = [
     ("fperf", functions_fperf::run),
     ("pt", pt::run),
     ("pt_analyses", pt_analyses::run),
+    ("jit", jit::run),
 ];
 
 /// The names that [`run`] knows, in the order of the usage.

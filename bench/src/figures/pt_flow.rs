@@ -87,7 +87,7 @@ pub(super) fn make(lab: &mut Lab, words: &[OsString], options: Options) -> anyho
     std::fs::create_dir(&folder).context("cannot make a directory")?;
     let mut trace = Trace::new(options, &folder, Detail::Digest, Files::new(&folder))?;
     let begin = wall_ns();
-    let status = qemu::run(words, &mut trace)?;
+    let status = qemu::run(words, qemu::Code::Executed, &mut trace)?;
     let (written, _) = trace.finish()?;
     anyhow::ensure!(status == 0, "{} has ended with status {status}", words[0].display());
     Ok((folder, written.instructions as f64 / (wall_ns() - begin) as f64 * 1e9))

@@ -7,7 +7,9 @@ use super::bodies::{empty, nine_strings, none, rdtsc_alone, rdtsc_stores, two_in
 use super::session::{Lab, workload};
 use super::stopwatch::{thread_ns, wall_ns};
 use super::turns::{Body, Case, in_turns, line, per_event, pin};
-use super::{cooperate, disabled, filter_work, floor, kernel_work, rcu_hash_work, rcu_work, spans, startup};
+use super::{
+    cooperate, disabled, filter_work, floor, jit_work, kernel_work, rcu_hash_work, rcu_work, spans, startup,
+};
 use anyhow::Context;
 use nix::sched::sched_getcpu;
 use std::sync::Barrier;
@@ -40,6 +42,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         ("cooperate", [turns, rounds]) => cooperate::work(*turns, *rounds)?,
         ("spans", &[subscriber, turns, rounds]) => spans::work(subscriber, turns, rounds)?,
         ("starts", [count]) => startup::starts(*count)?,
+        ("jit_pages", [turns]) => jit_work::pages(*turns)?,
+        ("jit_sites", [count]) => jit_work::sites(*count)?,
         _ => anyhow::bail!("there is no workload '{kind}' with {} numbers", numbers.len()),
     };
     std::fs::write(result, text).with_context(|| format!("cannot write {result}"))

@@ -1,5 +1,5 @@
-/* Makes code at run time, in the ways in which compilers do, and runs it: generated WAY TIMES. Prints the sum of what the
- * functions return.
+/* Makes code at run time, in the ways in which compilers do, and runs it: generated WAY TIMES. Prints the sum of what
+ * the functions return.
  *
  *   protect   pages that are writable, then executable, then writable again
  *   open      pages that stay writable and executable
@@ -99,16 +99,18 @@ static long moved(int times) {
     return sum;
 }
 
-/* Five bytes of NOP, or add $1, %eax. */
+/* Five bytes of NOP, or a jump over what is behind. */
 __attribute__((noinline, aligned(64))) static int switched(int value) {
-    __asm__ volatile(".globl the_site\nthe_site: .byte 0x0f, 0x1f, 0x44, 0, 0\n" : "+a"(value));
+    __asm__ volatile(".globl the_site\nthe_site: .byte 0x0f, 0x1f, 0x44, 0, 0\n"
+                     "add $1, %%eax\n"
+                     : "+a"(value));
     return value;
 }
 
 extern char the_site[];
 
 static long own(int times) {
-    static const char on[] = {0x05, 1, 0, 0, 0}, off[] = {0x0f, 0x1f, 0x44, 0, 0};
+    static const char on[] = {0xe9, 3, 0, 0, 0}, off[] = {0x0f, 0x1f, 0x44, 0, 0};
     char *page = (char *)((uintptr_t)the_site & -4096);
     long sum = 0;
     for (int turn = 0; turn < times; turn++) {

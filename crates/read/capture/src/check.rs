@@ -31,6 +31,8 @@ pub struct Found {
     pub gaps: Vec<Gap>,
     /// How many there are.
     pub gap_count: u64,
+    /// How often code has changed at a time that is not known ([`Code::uncertain`]).
+    pub uncertain: u64,
     /// Between which instructions what was followed differs first from what was executed; where that is known.
     pub differs: Option<Option<(u64, u64)>>,
 }
@@ -41,6 +43,7 @@ pub struct Found {
 /// The stream cannot be read.
 pub fn check(bytes: &Bytes, code: &Code, truth: Option<&Truth>, threads: usize) -> Result<Found, Error> {
     let found = summarize(bytes, code, threads, Found::default)?;
+    let found = Found { uncertain: code.uncertain().len() as u64, ..found };
     let Some(truth) = truth else { return Ok(found) };
     // Where they differ only a reader knows that begins with the first instruction.
     let differs = if truth.is(&found.instructions) { None } else { difference(bytes, code, truth)? };

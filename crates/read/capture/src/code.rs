@@ -35,6 +35,22 @@ pub struct Code {
     spaces: u64,
     /// What is to be said of files that are not what they were.
     problems: Vec<String>,
+    /// Where it is not known when code has changed.
+    uncertain: Vec<Uncertain>,
+}
+
+/// Code that has changed at a time that is not known: what was executed there meanwhile is followed as the later code,
+/// and may have been the earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uncertain {
+    /// The first byte that has changed.
+    pub start: u64,
+    /// Behind the last one.
+    pub end: u64,
+    /// The time stamp counter when it was the earlier code.
+    pub since: u64,
+    /// When it was the later one; nothing where that is not known.
+    pub until: Option<u64>,
 }
 
 /// Something that is mapped.
@@ -76,14 +92,19 @@ impl Code {
     pub(crate) fn of<'n>(notes: impl Iterator<Item = &'n Note>, tid: i32, files: &Files) -> Code {
         let mut making = Making::new(files);
         for note in notes {
-            // What another thread has noted by its own count is from before whatever this one has executed, as far as
-            // this is known.
+            let is_of_other = note.tid != tid && note.instructions.is_some();
+            // Each thread notes the code of no file that it executes, by its own count.
+            if is_of_other && matches!(note.what, What::Code { .. }) {
+                continue;
+            }
+            // What else another thread has noted by its own count is from before whatever this one has executed, as far
+            // as this is known.
             let from = match (note.instructions, note.time) {
                 (Some(count), _) if note.tid == tid => Moment::Instructions(count),
                 (Some(_), _) | (None, None) => Moment::BEGIN,
                 (None, Some(time)) => Moment::Return(time),
             };
-            making.take(from, &note.what);
+            making.take(from, note);
         }
         making.finish()
     }
@@ -97,6 +118,7 @@ impl Code {
         let news = other.problems.into_iter().filter(|problem| !self.problems.contains(problem));
         let news: Vec<String> = news.collect();
         self.problems.extend(news);
+        self.uncertain.extend(other.uncertain);
         other.versions.into_iter().map(|(from, space)| (from, named(space))).collect()
     }
 
@@ -167,6 +189,12 @@ impl Code {
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// Where it is not known when code has changed.
+    #[must_use]
+    pub fn uncertain(&self) -> &[Uncertain] {
+        &self.uncertain
     }
 
     /// The bytes at an address.
@@ -270,8 +298,8 @@ impl<'f> Making<'f> {
 }
 
 impl Making<'_> {
-    pub(crate) fn take(&mut self, from: Moment, what: &What) {
-        match what {
+    pub(crate) fn take(&mut self, from: Moment, note: &Note) {
+        match &note.what {
             What::Exec { .. } => {
                 self.close(from);
                 // The upper half of all addresses is the kernel's.
@@ -282,9 +310,18 @@ impl Making<'_> {
                     self.add(from, image.start, part);
                 }
             }
-            What::Code { start, code } => {
+            What::Code { start, code, since } => {
+                let from = since.map_or(from, Moment::Return);
                 let Some(end) = start.checked_add(code.len() as u64) else { return };
-                let part = Part { end, file: None, shift: 0, at: 0, bytes: code.as_slice().into() };
+                // Code of a file that the program has changed keeps its names.
+                let around = self.now.range(..=*start).next_back().filter(|(_, part)| part.end >= end);
+                let (file, shift) = around.map_or((None, 0), |(_, part)| (part.file.clone(), part.shift));
+                let part = Part { end, file, shift, at: 0, bytes: code.as_slice().into() };
+                if let Some(since) = *since
+                    && let Some((start, end)) = self.changed(*start, code)
+                {
+                    self.code.uncertain.push(Uncertain { start, end, since, until: note.time });
+                }
                 self.add(from, *start, part);
             }
             _ => {}
@@ -306,6 +343,22 @@ impl Making<'_> {
             overlapping.iter().for_each(|at| self.cut(*at, start, part.end));
         }
         self.now.insert(start, part);
+    }
+
+    /// From where to where code is not what lies there now. Where there is nothing but zeros there is no code.
+    fn changed(&self, start: u64, code: &[u8]) -> Option<(u64, u64)> {
+        let end = start + code.len() as u64;
+        let mut changed: Option<(u64, u64)> = None;
+        for at in self.overlapping(start, end) {
+            let part = &self.now[&at];
+            let from = at.max(start);
+            let old = part.from(at, from).iter().zip(from..end);
+            let differs = |(byte, at): &(&u8, u64)| **byte != 0 && **byte != code[(at - start) as usize];
+            for (_, at) in old.filter(differs) {
+                changed = Some((changed.map_or(at, |(first, _)| first), at + 1));
+            }
+        }
+        changed
     }
 
     /// Where parts begin that lie between two addresses, or reach in between.
@@ -394,7 +447,7 @@ mod tests {
     }
 
     fn code(start: u64, bytes: &[u8]) -> What {
-        What::Code { start, code: bytes.to_vec() }
+        What::Code { start, code: bytes.to_vec(), since: None }
     }
 
     /// What a thread finds at an address while it executes an instruction.
@@ -431,9 +484,51 @@ mod tests {
 
     #[test]
     fn what_other_threads_note_is_from_before() {
-        let notes = [note(8, 1000, code(0x1000, &[1])), note(8, 2000, code(0x1000, &[2]))];
+        let folder = tempfile::tempdir().expect("a directory");
+        let image = |byte: u8| {
+            let path = folder.path().join(byte.to_string());
+            fs::write(&path, [byte]).expect("a file");
+            What::Image(Mapped { start: 0x1000, bytes: 4096, path, offset: 0, build_id: None })
+        };
+        let notes = [note(8, 1000, image(1)), note(8, 2000, image(2))];
         let made = Code::of(notes.iter(), 7, &Files::default());
         check(&made, 0, 0x1000, Some(&[2]));
+    }
+
+    #[test]
+    fn code_that_other_threads_note_is_theirs() {
+        let other = note(8, 1000, code(0x1000, &[2]));
+        let notes = [note(7, 0, code(0x1000, &[1])), other, note(7, 9, code(0x1000, &[3]))];
+        let made = Code::of(notes.iter(), 7, &Files::default());
+        check(&made, 0, 0x1000, Some(&[1]));
+        check(&made, 9, 0x1000, Some(&[3]));
+        let made = Code::of(notes.iter(), 8, &Files::default());
+        check(&made, 0, 0x1000, Some(&[2]));
+    }
+
+    #[test]
+    fn code_that_has_changed_at_any_time_is_uncertain() {
+        let looked = |time: u64, bytes: &[u8], since: Option<u64>| Note {
+            pid: 7,
+            tid: 7,
+            cpu: None,
+            instructions: None,
+            time: Some(time),
+            what: What::Code { start: 0x1000, code: bytes.to_vec(), since },
+        };
+        let notes = [
+            looked(10, &[1, 2, 3, 0], None),
+            // Where there was nothing nothing was executed.
+            looked(20, &[1, 2, 3, 4], Some(10)),
+            looked(30, &[1, 5, 6, 4], Some(20)),
+            // Copied when it changed.
+            looked(40, &[9, 9, 9, 9], None),
+        ];
+        let made = Code::of(notes.iter(), 7, &Files::default());
+        let expect = Uncertain { start: 0x1001, end: 0x1003, since: 20, until: Some(30) };
+        assert_eq!(made.uncertain(), [expect]);
+        let from: Vec<Moment> = made.versions().iter().map(|(from, _)| *from).collect();
+        assert_eq!(from, [Moment::BEGIN, Moment::Return(10), Moment::Return(20), Moment::Return(40)]);
     }
 
     #[test]

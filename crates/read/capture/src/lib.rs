@@ -40,7 +40,7 @@ mod versions;
 pub use calls::{CallTable, Function, Functions};
 pub use capture::{Capture, IN_RECORDING, SIDEBAND, Stream, name_of, of_name};
 pub use check::{Found, check};
-pub use code::{Code, Place};
+pub use code::{Code, Place, Uncertain};
 pub use counts::Counts;
 pub use error::Error;
 pub use follow::{Summary, follow, follow_timed, summarize, threads};

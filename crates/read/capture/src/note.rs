@@ -112,6 +112,10 @@ pub enum What {
         /// Its bytes.
         #[serde(with = "hex::bytes")]
         code: Vec<u8>,
+        /// The time stamp counter when it was another code there: it has changed at any time since. Nothing where the
+        /// note's own time is that of the change.
+        #[serde(default, with = "hex::number_if_any", skip_serializing_if = "Option::is_none")]
+        since: Option<u64>,
     },
     /// A function that no file names begins there.
     Symbol {
@@ -195,8 +199,10 @@ mod tests {
     fn lines_are_notes() {
         let moment = r#""pid":7,"tid":8,"instructions":9,"time":"0x1000000000000000""#;
         let line = |rest: &str| format!("{{{moment},{rest}}}");
-        let code = What::Code { start: 0x7fff_0000_1000, code: vec![0x0f, 5] };
-        check(&line(r#""kind":"code","start":"0x7fff00001000","code":"0f05""#), Ok(code));
+        let code = |since| What::Code { start: 0x7fff_0000_1000, code: vec![0x0f, 5], since };
+        let line_of_code = r#""kind":"code","start":"0x7fff00001000","code":"0f05""#;
+        check(&line(line_of_code), Ok(code(None)));
+        check(&line(&format!("{line_of_code},\"since\":\"0x20\"")), Ok(code(Some(0x20))));
         check(&line(r#""kind":"thread","name":"main""#), Ok(What::Thread { name: "main".to_owned() }));
         check(&line(r#""kind":"exit","status":null"#), Ok(What::Exit { status: None }));
         check(&line(r#""kind":"switch","cpu":3"#), Ok(What::Switch));

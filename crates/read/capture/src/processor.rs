@@ -33,7 +33,7 @@ impl Code {
         let made = |pid: i32| {
             let mut making = Making::new(files);
             for number in by_process.get(&pid).into_iter().flatten() {
-                making.take(moment(&notes[*number], cpu), &notes[*number].what);
+                making.take(moment(&notes[*number], cpu), &notes[*number]);
             }
             making.finish()
         };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn code(start: u64, byte: u8) -> What {
-        What::Code { start, code: vec![byte] }
+        What::Code { start, code: vec![byte], since: None }
     }
 
     /// The byte at an address at a time.

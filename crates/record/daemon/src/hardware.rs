@@ -112,6 +112,7 @@ impl Hardware {
             memory: wanted.memory,
             kept: wanted.kept,
             filter: wanted.filter.clone(),
+            jit: wanted.jit,
         };
         let files = Box::new(self.folder.clone());
         let session = Session::begin(machine, &wanted.device, &settings, files, &known);

@@ -124,6 +124,8 @@ pub struct HardwareOptions {
     pub kept: Kept,
     /// Limits it to addresses.
     pub filter: Option<Filter>,
+    /// Code that is made at run time is copied when it becomes executable.
+    pub jit: bool,
     /// On which CPUs.
     pub cpus: Vec<u32>,
     /// Of the whole system, not only of the command and the processes.

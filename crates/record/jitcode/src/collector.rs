@@ -24,7 +24,9 @@ pub enum Error {
     #[error(transparent)]
     Types(#[from] btf::Error),
     /// Processes have other numbers for the kernel's programs than for the recorder.
-    #[error("the recorder is in a pid namespace of its own, which the kernel's programs do not see: record from outside")]
+    #[error(
+        "the recorder is in a pid namespace of its own, which the kernel's programs do not see: record from outside"
+    )]
     Namespace,
 }
 
@@ -46,9 +48,14 @@ pub struct Change<'a> {
 /// What has happened to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
-    /// A page may be executed from now on; it has these bytes.
-    Copied(&'a [u8]),
-    /// So may this memory, which was too much to be copied at once.
+    /// A page may be executed from now on.
+    Copied {
+        /// Its bytes.
+        page: &'a [u8],
+        /// It may be written, too.
+        is_writable: bool,
+    },
+    /// So may this memory, which was not copied: it is new, or was too much.
     Executable,
     /// What lay at this address lies here now.
     Moved {
@@ -77,8 +84,8 @@ impl Collector {
     /// [`Error`].
     ///
     /// # Cost
-    /// 17 MiB. Each system call of the machine takes longer (some 60 ns), and one of a process that is watched and makes
-    /// pages executable some 0.5 us more for each page (`mote-bench jit`).
+    /// 17 MiB of memory. Each system call of the machine takes longer, and one of a process that is watched and makes
+    /// pages executable for each page (docs/FIGURES.md, `jit`).
     pub fn attach() -> Result<Collector, Error> {
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         if namespace.to_string_lossy() != OUTERMOST {
@@ -112,7 +119,8 @@ impl Collector {
         let missing = |what: &str| mote_generate::Error::Types(format!("the kernel's BTF has no {what}"));
         let tgid: Field<Task, u32> = member(btf, "tgid").ok_or_else(|| missing("task_struct.tgid"))?;
         // What is forked is watched before its system calls are.
-        for (name, insns) in [("sched_process_fork", programs::forked(cpus, tgid)), ("sys_exit", programs::returned(cpus))]
+        for (name, insns) in
+            [("sched_process_fork", programs::forked(cpus, tgid)), ("sys_exit", programs::returned(cpus))]
         {
             let id = btf.tracepoint(name).ok_or_else(|| missing(name))?;
             let insns = insns.map_err(|error| mote_kernel::Error::event(name, error.to_string()))?;
@@ -164,7 +172,10 @@ impl Collector {
                 }
             }
             let what = match kind {
-                kind::PAGE => Some(What::Copied(&self.page)),
+                kind::PAGE => {
+                    let is_writable = long(&self.memory, field!(Head, from)) & programs::WRITABLE as u64 != 0;
+                    Some(What::Copied { page: &self.page, is_writable })
+                }
                 kind::REST => Some(What::Executable),
                 kind::MOVED => Some(What::Moved { from: long(&self.memory, field!(Head, from)) }),
                 _ => None,

@@ -52,7 +52,7 @@ pub(crate) struct Head {
     pub(crate) start: u64,
     /// The address behind the last one.
     pub(crate) end: u64,
-    /// Of what was moved: where it lay before.
+    /// Of what was moved: where it lay before. Of a page: what it may be used for.
     pub(crate) from: u64,
     _free: [u64; 2],
 }
@@ -64,7 +64,7 @@ pub(crate) mod kind {
     pub(crate) const NONE: u32 = 0;
     /// A page.
     pub(crate) const PAGE: u32 = 1;
-    /// Memory that became executable, and was not copied.
+    /// Memory that may be executed, and was not copied.
     pub(crate) const REST: u32 = 2;
     /// Memory that was moved.
     pub(crate) const MOVED: u32 = 3;

@@ -1,13 +1,12 @@
 //! The programs: at the return of system calls, of which some make memory executable, or move it; and at forks.
 
-use crate::places::{
-    Control, HEAD_BITS, HEADS_AT, Head, PAGE_BITS, PAGES_AT, PAGES_MAX, SLOTS, kind,
-};
+use crate::places::{Control, HEAD_BITS, HEADS_AT, Head, PAGE_BITS, PAGES_AT, PAGES_MAX, SLOTS, kind};
 use mote_bpf::helper::{GET_CURRENT_PID_TGID, KTIME_GET_NS, MAP_LOOKUP, MAP_UPDATE, PROBE_READ_USER};
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg};
 use mote_builder::{
-    Build, BuildError, Builder, Expr, Field, Label, Local, Memory, Place, Pointer, Scalar, Value, field, map, map_value,
+    Build, BuildError, Builder, Expr, Field, Label, Local, Memory, Place, Pointer, Scalar, Value, field, map,
+    map_value,
 };
 use mote_generate::arch;
 use mote_generate::namespace::Task;
@@ -19,6 +18,10 @@ const WATCHED: u32 = 1;
 
 /// `PROT_EXEC`
 const EXECUTABLE: i32 = 4;
+/// `PROT_WRITE`
+pub(crate) const WRITABLE: i32 = 2;
+/// `MAP_SHARED` or `MAP_ANONYMOUS`: what others may write, or what is no file's.
+const NOT_OF_FILE: i32 = 0x21;
 /// System calls return errors as numbers from here on (`MAX_ERRNO`).
 const ERRORS: i32 = -4095;
 
@@ -104,7 +107,14 @@ impl Code {
     }
 
     /// Says what is in the slot, behind all else.
-    fn publish(&mut self, claim: Claim, kind: u32, start: &Value, end: impl Into<Expr>, from: impl Into<Expr>) {
+    fn publish(
+        &mut self,
+        claim: Claim,
+        kind: u32,
+        start: &Value,
+        end: impl Into<Expr>,
+        from: impl Into<Expr>,
+    ) {
         let (end, from) = (end.into(), from.into());
         let now = self.invoke(KTIME_GET_NS, ());
         let head = self.get(Code::slot(claim, HEADS_AT, HEAD_BITS)).to::<Head>();
@@ -132,7 +142,7 @@ fn argument(registers: &Pointer<Registers>, number: usize) -> Memory {
 }
 
 /// The program at the return of system calls: copies the pages that mprotect(2) and pkey_mprotect(2) have made
-/// executable, and notes what mremap(2) has moved.
+/// executable, and notes what mremap(2) has moved, and what mmap(2) has mapped that is no file's alone.
 ///
 /// # Errors
 /// The builder's.
@@ -144,13 +154,17 @@ pub(crate) fn returned(cpus: u32) -> Result<Vec<Insn>, BuildError> {
     let result = code.keep(arguments.at(field!(Returned, result)));
     drop(arguments);
     let number = code.get(Memory::new(&registers, arch::CALL_NUMBER.into(), Size::DW));
-    let (protects, moves) = (code.label(), code.label());
-    for (name, to) in [("mprotect", protects), ("pkey_mprotect", protects), ("mremap", moves)] {
+    let [protects, moves, maps] = [code.label(), code.label(), code.label()];
+    for (name, to) in [("mprotect", protects), ("pkey_mprotect", protects), ("mremap", moves), ("mmap", maps)]
+    {
         if let Some(known) = syscalls::number(name) {
             code.jump_if(number.eq(known), to);
         }
     }
     drop(number);
+    code.jump(code.out);
+    code.bind(maps);
+    code.mapped(&registers, &result, claim);
     code.jump(code.out);
     code.bind(moves);
     code.moved(&registers, &result, claim);
@@ -178,6 +192,18 @@ impl Code {
         self.publish(claim, kind::MOVED, to, &end, &from);
     }
 
+    /// Memory was mapped at the system call's result.
+    fn mapped(&mut self, registers: &Pointer<Registers>, to: &Value, claim: Claim) {
+        self.jump_if(to.ge(ERRORS), self.out);
+        self.jump_if((argument(registers, 2) & EXECUTABLE).eq(0), self.out);
+        self.jump_if((argument(registers, 3) & NOT_OF_FILE).eq(0), self.out);
+        self.only_usual(registers);
+        self.only_watched();
+        self.claim(claim);
+        let end = self.keep(argument(registers, 1) + to);
+        self.publish(claim, kind::REST, to, &end, 0);
+    }
+
     /// Memory may be used otherwise: copies its pages, if they may be executed now.
     fn protected(&mut self, registers: Pointer<Registers>, result: Value, claim: Claim) {
         const PAGE: i32 = 1 << PAGE_BITS;
@@ -188,6 +214,8 @@ impl Code {
         self.only_watched();
         let at = self.keep(argument(&registers, 0) & -PAGE);
         let end = self.keep((argument(&registers, 0) + argument(&registers, 1) + (PAGE - 1)) & -PAGE);
+        let protection = self.local::<u64>();
+        self.put(protection, argument(&registers, 2));
         drop(registers);
         let left = self.keep(PAGES_MAX);
         let is_claimed = self.keep(0);
@@ -200,7 +228,7 @@ impl Code {
         // What has no memory has no code.
         let failed = self.invoke(PROBE_READ_USER, (Code::slot(claim, PAGES_AT, PAGE_BITS), PAGE, &at));
         self.when(failed.eq(0), |code| {
-            code.publish(claim, kind::PAGE, &at, &at + PAGE, 0);
+            code.publish(claim, kind::PAGE, &at, &at + PAGE, protection);
             code.set(&is_claimed, 0);
         });
         drop(failed);

@@ -29,7 +29,8 @@ struct Memory {
 
 impl Memory {
     fn new(pages: usize) -> Memory {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: new memory, anywhere.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, protection, flags, -1, 0) };
         assert_ne!(base, libc::MAP_FAILED, "{}", io::Error::last_os_error());
@@ -80,6 +81,8 @@ const DATA: i32 = libc::PROT_READ | libc::PROT_WRITE;
 #[derive(Debug, PartialEq)]
 enum Seen {
     Page(u64, u8),
+    /// It may be written, too.
+    Open(u64, u8),
     Rest(u64, u64),
     Moved(u64),
 }
@@ -94,9 +97,9 @@ fn seen(collector: &mut Collector, pid: u32, start: u64, pages: usize) -> Vec<Se
         }
         let page = (change.start - start) / PAGE as u64;
         all.push(match change.what {
-            What::Copied(bytes) => {
+            What::Copied { page: bytes, is_writable } => {
                 assert_eq!((change.end - change.start, bytes.len()), (PAGE as u64, PAGE));
-                Seen::Page(page, bytes[0])
+                if is_writable { Seen::Open(page, bytes[0]) } else { Seen::Page(page, bytes[0]) }
             }
             What::Executable => Seen::Rest(page, (change.end - change.start) / PAGE as u64),
             What::Moved { from } => Seen::Moved(from),
@@ -128,6 +131,8 @@ fn pages_are_copied_when_they_become_executable() {
     memory.write(2, 0xcc);
     memory.protect_part(2 * PAGE, 1, CODE);
     assert_eq!(seen(&mut collector, own, memory.start(), 4), [Seen::Page(2, 0xcc)]);
+    memory.protect(CODE | libc::PROT_WRITE);
+    assert_eq!(seen(&mut collector, own, memory.start(), 4), [Seen::Open(0, 0xc3), Seen::Open(2, 0xcc)]);
     // What becomes readable only is no code; a call that fails changes nothing.
     memory.protect(libc::PROT_READ);
     // SAFETY: not the begin of a page: nothing is done.
@@ -161,7 +166,7 @@ fn times_are_before_the_process_goes_on() {
         let after = monotonic_ns();
         let mut copies = Vec::new();
         let noted = collector.read(|change| {
-            if let What::Copied(bytes) = change.what
+            if let What::Copied { page: bytes, .. } = change.what
                 && (change.pid, change.start) == (own, memory.start())
             {
                 copies.push((bytes[0], (before..=after).contains(&change.time_ns)));
@@ -229,13 +234,41 @@ fn memory_that_is_moved_is_told() {
 }
 
 #[test]
+fn memory_that_is_mapped_to_be_executed_is_told() {
+    let _alone = ONE_BY_ONE.lock();
+    let Some(mut collector) = attach() else { return };
+    let own = std::process::id();
+    collector.watch(own as i32).expect("it is watched");
+    let map = |protection, flags, fd| {
+        // SAFETY: new memory, anywhere.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), 2 * PAGE, protection, flags, fd, 0) };
+        assert_ne!(base, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        Memory { base: base.cast(), pages: 2 }
+    };
+    let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let open = map(CODE | libc::PROT_WRITE, anonymous, -1);
+    assert_eq!(seen(&mut collector, own, open.start(), 2), [Seen::Rest(0, 2)]);
+    let data = map(DATA, anonymous, -1);
+    assert_eq!(seen(&mut collector, own, data.start(), 2), []);
+    // SAFETY: a new descriptor.
+    let file = unsafe { libc::memfd_create(c"code".as_ptr(), libc::MFD_CLOEXEC) };
+    let shared = map(CODE, libc::MAP_SHARED, file);
+    assert_eq!(seen(&mut collector, own, shared.start(), 2), [Seen::Rest(0, 2)]);
+    // Of a file it is known.
+    let private = map(CODE, libc::MAP_PRIVATE, file);
+    assert_eq!(seen(&mut collector, own, private.start(), 2), []);
+    // SAFETY: ours.
+    unsafe { libc::close(file) };
+}
+
+#[test]
 fn processes_that_are_forked_are_watched() {
     let _alone = ONE_BY_ONE.lock();
     let Some(mut collector) = attach() else { return };
     collector.watch(std::process::id() as i32).expect("it is watched");
     let memory = Memory::new(1);
     memory.write(0, 0xc3);
-    // SAFETY: the child calls nothing but mprotect and _exit, which may be called behind fork of a process with threads.
+    // SAFETY: the child calls nothing but mprotect and _exit, which may follow fork in a process with threads.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: the child's own memory, and its end.

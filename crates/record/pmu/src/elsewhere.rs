@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// Bytes of code that a capture may have of such mappings.
-const KEPT_MAX: u64 = 64 << 20;
+const KEPT_MAX: u64 = 256 << 20;
 /// Bytes of code that one look reads.
 const LOOKED_MAX: u64 = 1 << 20;
 /// Pages of which one look asks whether they have memory.
@@ -41,7 +41,7 @@ pub(crate) struct Elsewhere {
     /// By process and address; those of a process do not overlap.
     mappings: BTreeMap<(i32, u64), Mapping>,
     /// What pages were when they were read, by process and address.
-    pages: BTreeMap<(i32, u64), u64>,
+    pages: Pages,
     /// Bytes that may still be kept.
     left: u64,
     /// Process and address where the next look goes on.
@@ -54,6 +54,30 @@ pub(crate) struct Elsewhere {
     refused: u64,
     /// Mappings that could not be read before they were gone.
     unread: u64,
+}
+
+/// Pages, by process and address.
+type Pages = BTreeMap<(i32, u64), Page>;
+
+/// What a page was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Page {
+    hash: u64,
+    /// The time stamp counter then, where that is known.
+    time: Option<u64>,
+    /// It was copied when it became executable, and cannot be written: it needs no look.
+    is_closed: bool,
+}
+
+/// Code of a process as it is at a time, by the time stamp counter, where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changed<'c> {
+    pub(crate) pid: i32,
+    pub(crate) start: u64,
+    pub(crate) code: &'c [u8],
+    pub(crate) time: Option<u64>,
+    /// When it was another one, where that was looked at.
+    pub(crate) since: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +124,49 @@ impl Elsewhere {
         self.due = None;
     }
 
+    /// A page of a process was copied when it became executable; gives it to `to`, if it is not what it was before.
+    /// Where it may be written, too, looks go on.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub(crate) fn copied(
+        &mut self,
+        page: Changed<'_>,
+        is_writable: bool,
+        mut to: impl FnMut(Changed<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Changed { pid, start, code, time, .. } = page;
+        let now = Page { hash: hash(code), time, is_closed: !is_writable };
+        if self.pages.insert((pid, start), now).is_some_and(|before| before.hash == now.hash) {
+            return Ok(());
+        }
+        let around = self.mappings.range_mut((pid, 0)..=(pid, start)).next_back();
+        if let Some((_, mapping)) = around.filter(|(_, mapping)| mapping.end > start) {
+            mapping.was_read = true;
+        }
+        let Some(left) = self.left.checked_sub(code.len() as u64) else {
+            self.refused += 1;
+            return Ok(());
+        };
+        self.left = left;
+        to(page)
+    }
+
+    /// A process may execute memory that was not copied: it is looked at.
+    pub(crate) fn opened(&mut self, pid: i32, start: u64, bytes: u64) {
+        let pages = self.pages.range_mut((pid, start)..(pid, start.saturating_add(bytes)));
+        pages.for_each(|(_, page)| page.is_closed = false);
+        self.mapped(pid, start, bytes);
+    }
+
+    /// What a process had at an address lies at another one now: where that is code, it is read there.
+    pub(crate) fn moved(&mut self, pid: i32, from: u64, start: u64, bytes: u64) {
+        let has_code = self.pages.range((pid, from)..(pid, from.saturating_add(bytes))).next().is_some();
+        if has_code && from != start {
+            self.opened(pid, start, bytes);
+        }
+    }
+
     /// A process has what another one has.
     pub(crate) fn forked(&mut self, pid: i32, parent: i32) {
         let of_parent = self.mappings.range((parent, 0)..=(parent, u64::MAX));
@@ -141,12 +208,16 @@ impl Elsewhere {
     /// # Cost
     /// Reads up to 1 MiB of their memory, and 128 KiB about it: about a millisecond. When looks are made as they are
     /// due, they take at most a twentieth of the time.
-    pub(crate) fn look(&mut self, to: impl FnMut(i32, u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn look(
+        &mut self,
+        now: Option<u64>,
+        to: impl FnMut(Changed<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
         let begun = Instant::now();
         if self.next == FIRST {
             self.due = Some(begun + PAUSE);
         }
-        let looked = self.go_on(to);
+        let looked = self.go_on(now, to);
         self.rest_until = Some(Instant::now() + begun.elapsed() * SHARE);
         looked
     }
@@ -157,11 +228,12 @@ impl Elsewhere {
     /// Those of `to`.
     pub(crate) fn look_at_all(
         &mut self,
-        mut to: impl FnMut(i32, u64, &[u8]) -> io::Result<()>,
+        now: Option<u64>,
+        mut to: impl FnMut(Changed<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         self.next = FIRST;
         for _ in 0..LAST_LOOKS {
-            self.look(&mut to)?;
+            self.look(now, &mut to)?;
             if self.next == FIRST {
                 break;
             }
@@ -169,7 +241,11 @@ impl Elsewhere {
         Ok(())
     }
 
-    fn go_on(&mut self, mut to: impl FnMut(i32, u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    fn go_on(
+        &mut self,
+        now: Option<u64>,
+        mut to: impl FnMut(Changed<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
         let Elsewhere { mappings, pages, left, next, refused, .. } = self;
         let (mut looked, mut asked) = (0, 0);
         while looked < LOOKED_MAX && asked < ASKED_MAX {
@@ -186,16 +262,17 @@ impl Elsewhere {
                 continue;
             };
             let room = ((LOOKED_MAX - looked) / PAGE) as usize;
-            let (now, later) = present.split_at(room.min(present.len()));
+            let (first, later) = present.split_at(room.min(present.len()));
             *next = (pid, later.first().copied().unwrap_or(end));
-            looked += now.len() as u64 * PAGE;
-            let was_read = memory.changes(pid, now, pages, |at, code| {
-                if *left < code.len() as u64 {
-                    *refused += code.len() as u64 / PAGE;
+            looked += first.len() as u64 * PAGE;
+            let was_read = memory.changes(pid, first, now, pages, |changed| {
+                let bytes = changed.code.len() as u64;
+                if *left < bytes {
+                    *refused += bytes / PAGE;
                     return Ok(());
                 }
-                *left -= code.len() as u64;
-                to(pid, at, code)
+                *left -= bytes;
+                to(changed)
             })?;
             if let Some(mapping) = mappings.get_mut(&key) {
                 mapping.was_read |= was_read;
@@ -242,32 +319,45 @@ impl Memory {
         &self,
         pid: i32,
         present: &[u64],
-        pages: &mut BTreeMap<(i32, u64), u64>,
-        mut to: impl FnMut(u64, &[u8]) -> io::Result<()>,
+        time: Option<u64>,
+        pages: &mut Pages,
+        mut to: impl FnMut(Changed<'_>) -> io::Result<()>,
     ) -> io::Result<bool> {
         let (mut was_read, mut page) = (false, vec![0; PAGE_BYTES]);
         // Pages that lie behind each other go together: an instruction may lie on two.
-        let mut run = (0, Vec::new());
+        let mut run = Run::default();
+        let mut give = |run: &Run| {
+            let Run { start, since, code } = run;
+            let changed = Changed { pid, start: *start, code, time, since: *since };
+            if code.is_empty() { Ok(()) } else { to(changed) }
+        };
         for at in present.iter().copied() {
+            let before = pages.get(&(pid, at)).copied();
+            if before.is_some_and(|before| before.is_closed) {
+                was_read = true;
+                continue;
+            }
             if self.bytes.read_exact_at(&mut page, at).is_err() {
                 continue;
             }
             was_read = true;
-            let mut hash = DefaultHasher::new();
-            page.hash(&mut hash);
-            let hash = hash.finish();
-            let is_empty = page.iter().all(|byte| *byte == 0) && !pages.contains_key(&(pid, at));
-            if is_empty || pages.insert((pid, at), hash) == Some(hash) {
+            let now = Page { hash: hash(&page), time, is_closed: false };
+            if before.is_none() && page.iter().all(|byte| *byte == 0) {
                 continue;
             }
-            let (begin, code) = &mut run;
-            if *begin + code.len() as u64 != at {
-                give(&run, &mut to)?;
-                run = (at, Vec::new());
+            pages.insert((pid, at), now);
+            if before.is_some_and(|before| before.hash == now.hash) {
+                continue;
             }
-            run.1.extend_from_slice(&page);
+            let since = before.and_then(|before| before.time);
+            if run.start + run.code.len() as u64 != at {
+                give(&run)?;
+                run = Run { start: at, since, code: Vec::new() };
+            }
+            run.since = run.since.min(since);
+            run.code.extend_from_slice(&page);
         }
-        give(&run, &mut to)?;
+        give(&run)?;
         Ok(was_read)
     }
 
@@ -281,9 +371,19 @@ impl Memory {
     }
 }
 
-/// Gives pages that have changed to `to`, if there are any.
-fn give((begin, code): &(u64, Vec<u8>), to: &mut impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
-    if code.is_empty() { Ok(()) } else { to(*begin, code) }
+fn hash(page: &[u8]) -> u64 {
+    let mut hash = DefaultHasher::new();
+    page.hash(&mut hash);
+    hash.finish()
+}
+
+/// Pages that lie behind each other and have changed.
+#[derive(Debug, Default)]
+struct Run {
+    start: u64,
+    /// When the first of them was looked at before.
+    since: Option<u64>,
+    code: Vec<u8>,
 }
 
 #[cfg(test)]
@@ -305,11 +405,11 @@ mod tests {
         elsewhere.mapped(own, start, pages as u64);
         let look = |elsewhere: &mut Elsewhere| {
             let mut found = Vec::new();
-            let to = |pid, at: u64, bytes: &[u8]| {
-                found.push((pid, (at - start) / PAGE, bytes[0]));
+            let to = |changed: Changed<'_>| {
+                found.push((changed.pid, (changed.start - start) / PAGE, changed.code[0]));
                 Ok(())
             };
-            elsewhere.look(to).expect("it is read");
+            elsewhere.look(None, to).expect("it is read");
             found
         };
         assert!(elsewhere.is_due());
@@ -347,11 +447,11 @@ mod tests {
     /// What a look finds: address, how many pages, and the first byte.
     fn look(elsewhere: &mut Elsewhere) -> Vec<(u64, u64, u8)> {
         let mut found = Vec::new();
-        let to = |_, at, bytes: &[u8]| {
-            found.push((at, bytes.len() as u64 / PAGE, bytes[0]));
+        let to = |changed: Changed<'_>| {
+            found.push((changed.start, changed.code.len() as u64 / PAGE, changed.code[0]));
             Ok(())
         };
-        elsewhere.look(to).expect("it is read");
+        elsewhere.look(None, to).expect("it is read");
         found
     }
 
@@ -374,6 +474,52 @@ mod tests {
         assert_eq!(elsewhere.mappings.len(), 1);
         elsewhere.gone(own);
         assert!(elsewhere.mappings.is_empty() && elsewhere.pages.is_empty());
+        drop(memory);
+    }
+
+    /// Copies, and looks at 10, 20 and so on: what they find, as first byte and when it was another one.
+    #[test]
+    fn what_was_copied_is_looked_at_only_where_it_may_be_written() {
+        let own = std::process::id().cast_signed();
+        let (mut memory, start) = pages(2, 0x90);
+        let first = (start - memory.as_ptr() as u64) as usize;
+        let mut elsewhere = Elsewhere::default();
+        elsewhere.mapped(own, start, 2 * PAGE);
+        let mut found = Vec::new();
+        let mut time = 0;
+        let mut step = |elsewhere: &mut Elsewhere, copied: Option<(u64, u8, bool)>| {
+            found.clear();
+            time += 10;
+            let mut to = |changed: Changed<'_>| {
+                found.push(((changed.start - start) / PAGE, changed.code[0], changed.since));
+                Ok(())
+            };
+            let done = match copied {
+                Some((page, byte, is_writable)) => {
+                    let code = [byte; PAGE_BYTES];
+                    let start = start + page * PAGE;
+                    let page = Changed { pid: own, start, code: &code, time: Some(time), since: None };
+                    elsewhere.copied(page, is_writable, &mut to)
+                }
+                None => elsewhere.look(Some(time), &mut to),
+            };
+            done.expect("it is read");
+            found.clone()
+        };
+        assert_eq!(step(&mut elsewhere, Some((0, 0x90, false))), [(0, 0x90, None)]);
+        assert_eq!(step(&mut elsewhere, Some((1, 0x90, true))), [(1, 0x90, None)]);
+        assert_eq!(step(&mut elsewhere, None), []);
+        memory[first..first + 2 * PAGE_BYTES].fill(0xcc);
+        std::hint::black_box(&mut memory);
+        // The first page is being written: it is copied when it may be executed again.
+        assert_eq!(step(&mut elsewhere, None), [(1, 0xcc, Some(30))]);
+        assert_eq!(step(&mut elsewhere, Some((0, 0xcc, false))), [(0, 0xcc, None)]);
+        assert_eq!(step(&mut elsewhere, Some((0, 0xcc, false))), []);
+        elsewhere.opened(own, start, PAGE);
+        memory[first..first + 2 * PAGE_BYTES].fill(0xc3);
+        std::hint::black_box(&mut memory);
+        // The parts of a mapping are looked at one by one.
+        assert_eq!(step(&mut elsewhere, None), [(0, 0xc3, Some(60)), (1, 0xc3, Some(40))]);
         drop(memory);
     }
 
@@ -420,7 +566,7 @@ mod tests {
         elsewhere.rest_until = None;
         assert!(elsewhere.is_due(), "something was mapped since the round began");
         // All of it would take minutes.
-        elsewhere.look_at_all(|_, _, _| Ok(())).expect("it is read");
+        elsewhere.look_at_all(None, |_| Ok(())).expect("it is read");
         assert_eq!(elsewhere.next, (own, begin + LAST_LOOKS as u64 * ASKED_MAX * PAGE));
         drop(memory);
     }

@@ -1,6 +1,7 @@
 //! A recording as a capture: `cpuN.pt` or `TID.pt`, and `sideband.jsonl` (`mote_capture`).
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::{Changed, Elsewhere};
+use crate::generated::{Copied, Generated, How};
 use crate::kernel::{Code, KCORE, Kcore};
 use crate::recorder::Output;
 use mote_capture::perf::Notes;
@@ -73,6 +74,8 @@ pub struct Folder {
     clock: Option<Clock>,
     /// Code of processes that is of no file.
     elsewhere: Elsewhere,
+    /// The same, as it was when it became executable, where that is copied.
+    generated: Option<Generated>,
     /// The kernel's memory, where its code is recorded.
     kcore: Option<Kcore>,
     /// What is not in the capture, and why.
@@ -103,9 +106,15 @@ impl Folder {
             seen: BTreeSet::new(),
             clock,
             elsewhere: Elsewhere::default(),
+            generated: None,
             kcore: None,
             problems: Vec::new(),
         })
+    }
+
+    /// With code that is copied when it becomes executable.
+    pub(crate) fn with_generated(self, generated: Option<Generated>) -> Folder {
+        Folder { generated, ..self }
     }
 
     /// Begins another capture in `files`, with all notes so far, for other packets.
@@ -193,6 +202,42 @@ impl Folder {
         Ok(())
     }
 
+    /// Takes the code that was copied since the last round, and notes what is old enough: records of before are noted.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn copy_generated(&mut self, now: Option<Sample>) -> io::Result<()> {
+        let Some(generated) = &mut self.generated else { return Ok(()) };
+        generated.read(now.zip(self.clock));
+        let old: Vec<Copied> = generated.old().collect();
+        self.note_copied(old)
+    }
+
+    /// Takes all code that was copied, and notes it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn end_generated(&mut self, now: Option<Sample>) -> io::Result<()> {
+        let Some(generated) = &mut self.generated else { return Ok(()) };
+        generated.read(now.zip(self.clock));
+        let all: Vec<Copied> = generated.before(u64::MAX).collect();
+        self.note_copied(all)
+    }
+
+    fn note_copied(&mut self, all: Vec<Copied>) -> io::Result<()> {
+        for Copied { time, pid, start, how, .. } in all {
+            match how {
+                How::Page { page, is_writable } => {
+                    let page = Changed { pid, start, code: &page, time, since: None };
+                    self.elsewhere.copied(page, is_writable, note_code(&mut self.sideband))?;
+                }
+                How::Executable(bytes) => self.elsewhere.opened(pid, start, bytes),
+                How::Moved { from, bytes } => self.elsewhere.moved(pid, from, start, bytes),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether code that is of no file is to be looked at.
     pub(crate) fn is_due(&self) -> bool {
         self.elsewhere.is_due()
@@ -204,7 +249,7 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn look(&mut self, now: Option<u64>) -> io::Result<()> {
-        self.elsewhere.look(note_code(&mut self.sideband, now))
+        self.elsewhere.look(now, note_code(&mut self.sideband))
     }
 
     /// Notes all that has changed of code that is of no file, as far as there is time.
@@ -212,7 +257,7 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn look_at_all(&mut self, now: Option<u64>) -> io::Result<()> {
-        self.elsewhere.look_at_all(note_code(&mut self.sideband, now))
+        self.elsewhere.look_at_all(now, note_code(&mut self.sideband))
     }
 
     /// How many mappings of code there were whose bytes are not known: they were gone before they were read.
@@ -229,8 +274,18 @@ impl Folder {
         let (unread, refused) = self.elsewhere.missing();
         let mut problems = std::mem::take(&mut self.problems);
         let unread = (unread, "mapping", "mappings", "of code of no file could not be read");
-        let refused = (refused, "page", "pages", "of code of no file were too many: 64 MiB are kept");
-        for (count, one, many, what) in [unread, refused].into_iter().filter(|(count, ..)| *count > 0) {
+        let refused = (refused, "page", "pages", "of code of no file were too many: 256 MiB are kept");
+        let [lost, unwatched] = self.generated.as_ref().map(Generated::lost).unwrap_or_default();
+        let lost = (
+            lost,
+            "change",
+            "changes",
+            "of code that is made at run time were not copied in time: versions of it may be missing",
+        );
+        let unwatched =
+            (unwatched, "process", "processes", "were too many for their code to be copied when it is made");
+        let all = [unread, refused, lost, unwatched];
+        for (count, one, many, what) in all.into_iter().filter(|(count, ..)| *count > 0) {
             problems.push(format!("{} {what}", counted_grouped(count, one, many)));
         }
         for why in &problems {
@@ -257,13 +312,17 @@ impl Folder {
             Record::Comm { task, is_exec: true, .. } => self.elsewhere.gone(task.pid),
             Record::Exit(lifetime) if lifetime.task.pid == lifetime.task.tid => {
                 self.elsewhere.gone(lifetime.task.pid);
+                self.generated.iter().for_each(|generated| generated.gone(lifetime.task.pid));
             }
             Record::Ksymbol { start, len, is_removed: false, .. } => {
                 let Some(kcore) = &self.kcore else { return Ok(()) };
                 // It may be gone already.
                 let Ok(code) = kcore.read(*start, u64::from(*len).min(PROGRAM_MAX)) else { return Ok(()) };
                 let time = id.time.and_then(|time| Some(self.clock?.tsc(time)));
-                return write(&mut self.sideband, &of(KERNEL, time, What::Code { start: *start, code }));
+                return write(
+                    &mut self.sideband,
+                    &of(KERNEL, time, What::Code { start: *start, code, since: None }),
+                );
             }
             _ => {}
         }
@@ -305,9 +364,11 @@ fn write(to: &mut impl Write, note: &Note) -> io::Result<()> {
     writeln!(to)
 }
 
-/// Notes code as it is when the time stamp counter is at `now`: its process, its address and its bytes.
-fn note_code(to: &mut BufWriter<File>, now: Option<u64>) -> impl FnMut(i32, u64, &[u8]) -> io::Result<()> {
-    move |pid, start, code| write(to, &of(pid, now, What::Code { start, code: code.to_owned() }))
+/// Notes code that has changed.
+fn note_code(to: &mut BufWriter<File>) -> impl FnMut(Changed<'_>) -> io::Result<()> {
+    |Changed { pid, start, code, time, since }| {
+        write(to, &of(pid, time, What::Code { start, code: code.to_owned(), since }))
+    }
 }
 
 /// Of what was there before.
@@ -321,6 +382,11 @@ impl Output for Folder {
     }
 
     fn record(&mut self, record: &Record, id: &SampleId) -> io::Result<()> {
+        let time = id.time.and_then(|time| Some(self.clock?.tsc(time)));
+        if let (Some(time), Some(generated)) = (time, &mut self.generated) {
+            let before: Vec<Copied> = generated.before(time).collect();
+            self.note_copied(before)?;
+        }
         let Folder { notes, sideband, seen, .. } = &mut *self;
         let mut done = Ok(());
         notes.take(record, id, |note| {

@@ -35,14 +35,11 @@ pub(crate) struct Copied {
 #[derive(Debug)]
 pub(crate) enum How {
     /// A page became executable, with these bytes.
-    Page(Vec<u8>),
+    Page { page: Vec<u8>, is_writable: bool },
     /// So many bytes became executable.
     Executable(u64),
     /// So many bytes lay elsewhere before.
-    Moved {
-        from: u64,
-        bytes: u64,
-    },
+    Moved { from: u64, bytes: u64 },
 }
 
 impl Generated {
@@ -74,7 +71,7 @@ impl Generated {
             });
             let bytes = change.end.saturating_sub(change.start);
             let how = match change.what {
-                What::Copied(page) => How::Page(page.to_owned()),
+                What::Copied { page, is_writable } => How::Page { page: page.to_owned(), is_writable },
                 What::Executable => How::Executable(bytes),
                 What::Moved { from } => How::Moved { from, bytes },
             };

@@ -13,6 +13,7 @@
 //! | `trace` | the memory of packets |
 //! | `folder`, `session` | a recording as a capture |
 //! | `kernel`, `elsewhere` | code that is of no file: the kernel's, and what programs write themselves |
+//! | `generated` | the latter, as it was when it became executable |
 //! | `command` | a command that waits until its events are open |
 //! | `simulated` | a machine with Intel PT that is none |
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod device;
 mod elsewhere;
 mod filter;
 pub mod folder;
+mod generated;
 mod kernel;
 mod machine;
 mod recorder;

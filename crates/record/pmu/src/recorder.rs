@@ -57,6 +57,8 @@ pub struct Options {
     pub kept: Kept,
     /// The addresses to be traced; all, where there is none.
     pub filter: Option<Filter>,
+    /// Code that is made at run time is copied when it becomes executable.
+    pub jit: bool,
 }
 
 /// Why nothing can be recorded.
@@ -92,6 +94,9 @@ pub enum Error {
     /// No CPU is there, or no thread.
     #[error("nothing is there to be recorded: {0}")]
     Nothing(&'static str),
+    /// Code that is made at run time.
+    #[error("code that is made at run time cannot be copied: {0}")]
+    Generated(#[from] mote_jitcode::Error),
     /// Another error.
     #[error("perf_event_open(2): {0:?}")]
     Other(Errno),

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::folder::{Files, Folder};
+use crate::generated::Generated;
 use crate::machine::Machine;
 use crate::recorder::{Error, Options, Recorder, Summary, Targets};
 use mote_capture::perf;
@@ -82,7 +83,9 @@ impl<M: Machine> Session<M> {
         let mut recorder = Recorder::open(machine, device, options)?;
         let info = info(device, recorder.clock(), options);
         let processor = perf::processor(&info, recorder.attribute().config, model().as_deref());
-        let mut output = Folder::create(files, &processor, recorder.clock()).map_err(Error::Output)?;
+        let generated = options.jit.then(|| Generated::attach(&options.targets)).transpose()?;
+        let output = Folder::create(files, &processor, recorder.clock()).map_err(Error::Output)?;
+        let mut output = output.with_generated(generated);
         // What is mapped while this is read is in records, too. It takes a while: packets begin behind it.
         recorder.listen()?;
         for pid in known {
@@ -112,6 +115,7 @@ impl<M: Machine> Session<M> {
     pub fn round(&mut self) -> Result<(), Error> {
         self.recorder.wait(TICK);
         self.recorder.round(&mut self.output)?;
+        self.output.copy_generated(self.recorder.machine().clocks()).map_err(Error::Output)?;
         if self.output.is_due() {
             self.output.look(self.ticks()).map_err(Error::Output)?;
         }
@@ -128,6 +132,7 @@ impl<M: Machine> Session<M> {
     /// It cannot be written.
     pub fn snapshot(&mut self, files: Box<dyn Files>) -> Result<u64, Error> {
         self.recorder.round(&mut self.output)?;
+        self.output.end_generated(self.recorder.machine().clocks()).map_err(Error::Output)?;
         self.output.look_at_all(self.ticks()).map_err(Error::Output)?;
         self.note_clocks()?;
         let mut copy = self.output.copy(files).map_err(Error::Output)?;
@@ -141,6 +146,7 @@ impl<M: Machine> Session<M> {
     pub fn finish(mut self) -> Result<(Recorded, M), Error> {
         self.note_clocks()?;
         let (summary, machine) = self.recorder.finish(&mut self.output)?;
+        self.output.end_generated(machine.clocks()).map_err(Error::Output)?;
         // The last records may have told of code.
         self.output.look_at_all(machine.clocks().map(|sample| sample.ticks)).map_err(Error::Output)?;
         let (unknown, missing) = (self.output.unknown(), self.output.problems().map_err(Error::Output)?);

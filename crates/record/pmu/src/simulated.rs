@@ -88,6 +88,11 @@ impl Simulated {
         Simulated { unit, clock, steps: steps.into_iter().collect(), ..Simulated::default() }
     }
 
+    /// More is to happen, behind all that is left.
+    pub fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
+        self.steps.extend(steps);
+    }
+
     /// How many steps are left.
     #[must_use]
     pub fn left(&self) -> usize {

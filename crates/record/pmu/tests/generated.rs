@@ -1,5 +1,5 @@
-//! Code that a process makes at run time: it is copied by the kernel's programs when it becomes executable, here of this
-//! process, whose packets a simulated processor writes. Each version has its own number of instructions.
+//! Code that a process makes at run time: it is copied by the kernel's programs when it becomes executable, here of
+//! this process, whose packets a simulated processor writes. Each version has its own number of instructions.
 
 use mote_capture::{Capture, check};
 use mote_clock::Sample;
@@ -53,7 +53,8 @@ impl Maker {
     /// So many NOPs as the turn says; then dec ecx; jne -4; syscall.
     fn make(&mut self) {
         let nops = self.turn as usize;
-        let code: Vec<u8> = std::iter::repeat_n(0x90, nops).chain([0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x05]).collect();
+        let code: Vec<u8> =
+            std::iter::repeat_n(0x90, nops).chain([0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x05]).collect();
         self.protect(DATA);
         // SAFETY: within the page, which is writable now.
         unsafe { self.memory.base().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
@@ -191,4 +192,9 @@ fn versions_are_missed_without_copies() {
     let Some(capture) = recorded(folder.path(), false) else { return };
     let expect: u64 = (0..TURNS).map(|turn| turn + 2 * 2 + 1).sum();
     assert_ne!(followed(&capture), (expect, 0));
+    // That is said: where code has changed between two looks, and when these were.
+    let stream = capture.streams().next().expect("packets");
+    let code = capture.code(stream);
+    let [uncertain] = code.uncertain() else { panic!("{:?}", code.uncertain()) };
+    assert!(uncertain.until.is_some_and(|until| until > uncertain.since), "{uncertain:?}");
 }

@@ -117,6 +117,7 @@ fn options() -> Options {
         memory: 64 << 10,
         kept: Kept::All,
         filter: None,
+        jit: false,
     }
 }
 

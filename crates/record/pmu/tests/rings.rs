@@ -54,6 +54,7 @@ fn options(kept: Kept) -> Options {
         memory: MEMORY,
         kept,
         filter: None,
+        jit: false,
     }
 }
 

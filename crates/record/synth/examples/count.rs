@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
         let kernel = std::env::var_os("KERNEL").map(Into::into);
         mote_synth::system::run(&words, &Guest { kernel, folder, ..Guest::default() }, &mut count)
     } else {
-        mote_synth::qemu::run(&words, &mut count)
+        mote_synth::qemu::run(&words, mote_synth::qemu::Code::Executed, &mut count)
     }?;
     let seconds = begin.elapsed().as_secs_f64();
     let Count { instructions, facts, notes } = count;

@@ -1,8 +1,8 @@
 //! What is to be known beside packets, as lines of JSON: those of [`mote_capture::Processor`] and
 //! [`mote_capture::Note`].
 //!
-//! Code that all threads of a process share is noted by the first one that executes it; the others' clocks are their
-//! own.
+//! Files that all threads of a process have mapped are noted by the first one that executes them; the others' clocks
+//! are their own. Code of no file, which may change, is noted by each thread that executes it.
 
 use crate::error::{Error, cannot};
 use crate::observer::{Image, Note};
@@ -49,7 +49,9 @@ pub(crate) fn line(moment: Moment, note: &Note, build_ids: &mut BuildIds) -> Res
         Note::Thread { pid, name } => (*pid, What::Thread { name: name.clone() }),
         Note::Exec { pid, path } => (*pid, What::Exec { path: path.clone() }),
         Note::Image(image) => (image.pid, What::Image(mapped(image, build_ids))),
-        Note::Code { pid, start, bytes } => (*pid, What::Code { start: *start, code: bytes.clone() }),
+        Note::Code { pid, start, bytes } => {
+            (*pid, What::Code { start: *start, code: bytes.clone(), since: None })
+        }
         Note::Switch { pid, .. } => (*pid, What::Switch),
         Note::AddressSpace { pid, cr3 } => (*pid, What::AddressSpace { cr3: *cr3 }),
         Note::Exit { pid, status } => (*pid, What::Exit { status: *status }),

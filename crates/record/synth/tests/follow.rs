@@ -68,7 +68,7 @@ fn filtered(program: &Program, options: &Options, filter: Filter) -> Option<Trac
     let files = Files::new(folder.path());
     let trace = Trace::new(options.clone(), folder.path(), Detail::Digest, files).expect("files");
     let mut trace = trace.with_filter(filter);
-    qemu::run(&program.words(), &mut trace).expect("a run");
+    qemu::run(&program.words(), qemu::Code::Executed, &mut trace).expect("a run");
     trace.finish().expect("written");
     let lines = |name| -> Vec<Value> {
         let text = std::fs::read_to_string(folder.path().join(name)).expect(name);

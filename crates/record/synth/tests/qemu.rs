@@ -12,7 +12,7 @@ fn emulated(program: &Program) -> Option<(Seen, i32)> {
         return None;
     }
     let mut seen = Seen::default();
-    let status = qemu::run(&program.words(), &mut seen).expect("emulated");
+    let status = qemu::run(&program.words(), qemu::Code::Executed, &mut seen).expect("emulated");
     Some((seen, status))
 }
 

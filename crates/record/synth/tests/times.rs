@@ -110,7 +110,7 @@ fn check(program: &Program, options: &Options, median: u64) {
     let trace = Trace::new(options.clone(), folder.path(), Detail::Digest, Files::new(folder.path()));
     let mut watched =
         Watched { trace: trace.expect("files"), options: options.clone(), threads: BTreeMap::new() };
-    qemu::run(&program.words(), &mut watched).expect("a run");
+    qemu::run(&program.words(), qemu::Code::Executed, &mut watched).expect("a run");
     watched.trace.finish().expect("written");
     let truth = Capture::open(folder.path()).and_then(|capture| capture.truth()).expect("a truth");
     for (tid, thread) in watched.threads {
@@ -177,7 +177,7 @@ fn resolution(program: &Program, options: &Options) -> (u64, u64) {
     let folder = tempfile::tempdir().expect("a directory");
     let trace = Trace::new(options.clone(), folder.path(), Detail::Digest, Files::new(folder.path()));
     let mut trace = trace.expect("files");
-    qemu::run(&program.words(), &mut trace).expect("a run");
+    qemu::run(&program.words(), qemu::Code::Executed, &mut trace).expect("a run");
     trace.finish().expect("written");
     let capture = Capture::open(folder.path()).expect("a capture");
     let stream = capture.streams().next().expect("a thread");

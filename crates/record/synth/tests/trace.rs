@@ -55,7 +55,7 @@ fn traced(engine: Engine, program: &Program, options: Options) -> Traced {
 fn engines() -> Vec<Engine> {
     let mut engines: Vec<Engine> = vec![step::run];
     match qemu::check() {
-        Ok(()) => engines.push(qemu::run),
+        Ok(()) => engines.push(|words, observer| qemu::run(words, qemu::Code::Executed, observer)),
         Err(why) => mote_skip::skip(why),
     }
     engines

@@ -53,11 +53,12 @@ pub(crate) struct Wanted {
     snapshot: Option<u64>,
     buffer: Option<u64>,
     filter: Option<Filter>,
+    jit: bool,
 }
 
 /// The words.
-const WORDS: &str = "cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel, snapshot=SIZE, buffer=SIZE, and last \
-                     filter=FILTER";
+const WORDS: &str = "cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel, jit, snapshot=SIZE, buffer=SIZE, and \
+                     last filter=FILTER";
 
 impl FromStr for Wanted {
     type Err = String;
@@ -102,6 +103,7 @@ impl Wanted {
             "no-mtc" => settings.mtc = Period::Off,
             "no-return-compression" => settings.no_return_compression = true,
             "kernel" => settings.kernel = true,
+            "jit" => self.jit = true,
             _ => return Err(unknown()),
         }
         Ok(())
@@ -118,6 +120,7 @@ impl Wanted {
             memory: self.snapshot.or(self.buffer).unwrap_or(MEMORY) as usize,
             kept: if self.snapshot.is_some() || is_flight_recorder { Kept::Last } else { Kept::All },
             filter: self.filter.clone(),
+            jit: self.jit,
             cpus: cpus(None)?,
             all,
             machine: Arc::new(|_| Box::new(Linux)),
@@ -156,6 +159,7 @@ mod tests {
                 ..Settings::default()
             })),
         );
+        check("jit", Ok(Wanted { jit: true, ..Wanted::default() }));
         check("snapshot=16M", Ok(Wanted { snapshot: Some(16 << 20), ..Wanted::default() }));
         let found: Wanted = "kernel,filter=filter 0x1/0x2 @ /bin/a, stop 0x3/0x4 @ /bin/a"
             .parse()

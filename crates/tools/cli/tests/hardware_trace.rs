@@ -285,6 +285,7 @@ fn options(
             memory: 64 << 10,
             kept: Kept::All,
             filter: None,
+            jit: false,
             cpus: vec![0],
             all: false,
             machine,

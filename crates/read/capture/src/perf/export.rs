@@ -217,7 +217,7 @@ impl Records<'_> {
                 let build_id = build_id.as_deref().and_then(hex::read);
                 self.map(note, (*start, *bytes), path.clone(), *offset, build_id);
             }
-            What::Code { start, code } => {
+            What::Code { start, code, .. } => {
                 let path = self.file(note.pid, code)?;
                 self.map(note, (*start, code.len() as u64), path, 0, None);
             }

@@ -131,7 +131,7 @@ impl Notes {
             }
             Record::TextPoke { start, new, .. } if !new.is_empty() => {
                 let kernel = here.of(Task { pid: KERNEL, tid: -1 });
-                to(kernel.note(What::Code { start: *start, code: new.clone() }));
+                to(kernel.note(What::Code { start: *start, code: new.clone(), since: None }));
             }
             _ => {}
         }
@@ -160,7 +160,7 @@ impl Notes {
         let what = if mmap.path.as_os_str() == Notes::VDSO
             && let Some(code) = &self.vdso
         {
-            What::Code { start: mmap.start, code: code.clone() }
+            What::Code { start: mmap.start, code: code.clone(), since: None }
         } else if is_anonymous(&mmap.path) {
             self.unknown.insert((task.pid, mmap.start));
             return;
@@ -259,7 +259,7 @@ mod tests {
         let expect = [
             note((7, 8), None, None, What::Thread { name: "old".to_owned() }),
             note((7, 7), None, Some(1), image(&mmap(), Some("abcd"))),
-            note((7, 7), None, Some(3), What::Code { start: 0x7000, code: vec![0x90, 0xc3] }),
+            note((7, 7), None, Some(3), What::Code { start: 0x7000, code: vec![0x90, 0xc3], since: None }),
             // From when the CPU was free on.
             note((7, 8), Some(3), Some(6), What::Switch),
             note((7, 9), Some(3), Some(8), What::Switch),
@@ -270,7 +270,7 @@ mod tests {
                 Some(11),
                 why("5 records: mappings, or switches of threads, may be missing"),
             ),
-            note((-1, -1), None, Some(12), What::Code { start: 1 << 63, code: vec![2] }),
+            note((-1, -1), None, Some(12), What::Code { start: 1 << 63, code: vec![2], since: None }),
             note((7, 8), None, Some(13), What::Exec { path: "new".into() }),
             note((7, 7), None, Some(15), What::Exit { status: None }),
         ];

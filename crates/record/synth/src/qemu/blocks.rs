@@ -10,6 +10,7 @@ const FORKED: u32 = 1;
 const BLOCK: u32 = 2;
 const IMAGE: u32 = 3;
 const PROGRAM: u32 = 4;
+const PAGE: u32 = 5;
 
 /// A part of a file, by the number that blocks have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +29,19 @@ pub(super) struct Blocks {
     images: HashMap<u32, Part>,
     /// What it has become.
     programs: HashMap<u32, PathBuf>,
-    /// Which blocks the observer knows of, and which parts of files.
-    pub(super) known: Vec<bool>,
+    /// Which parts of files the observer knows of.
     reported: Vec<Part>,
+    /// Code of no file as it was copied, in that order.
+    pages: Vec<Page>,
+}
+
+/// Code that was copied when it became executable, or was executed for the first time since it had been written to.
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    /// The block that was translated next.
+    pub(super) before: u32,
+    pub(super) start: u64,
+    pub(super) bytes: Rc<[u8]>,
 }
 
 /// A process that was forked, and had so many blocks then.
@@ -47,6 +58,16 @@ impl Blocks {
     /// The block of this id.
     pub(super) fn get(&self, id: u32) -> Option<&Rc<Block>> {
         self.blocks.get((id as usize).checked_sub(1)?)?.as_ref()
+    }
+
+    /// The code that was copied behind the first `seen` copies, and before a block was translated.
+    pub(super) fn pages(&self, seen: usize, block: u32) -> impl Iterator<Item = &Page> {
+        self.pages.iter().skip(seen).take_while(move |page| page.before <= block)
+    }
+
+    /// How much code was copied so far.
+    pub(super) fn pages_count(&self) -> usize {
+        self.pages.len()
     }
 
     /// Where code of this image's number is from; `None` for no file.
@@ -74,7 +95,7 @@ impl Blocks {
     pub(super) fn fork(&self, blocks: usize) -> Blocks {
         let mut child = self.clone();
         child.blocks.truncate(blocks);
-        child.known = vec![false; child.blocks.len()];
+        child.pages.retain(|page| page.before as usize <= blocks);
         child.reported.clear();
         child
     }
@@ -98,6 +119,7 @@ impl Blocks {
                     let (number, part) = part(body).ok_or("an image is not described as it should be")?;
                     self.images.insert(number, part);
                 }
+                PAGE => self.pages.push(page(body).ok_or("a page is not described as it should be")?),
                 PROGRAM => {
                     let (number, path) = u32_of(body).ok_or("a program is not described as it should be")?;
                     self.programs.insert(number, String::from_utf8_lossy(path).into_owned().into());
@@ -118,10 +140,8 @@ impl Blocks {
         let block = Block::new(start, image, lengths, bytes)?;
         if self.blocks.len() <= at {
             self.blocks.resize(at + 1, None);
-            self.known.resize(at + 1, false);
         }
         *self.blocks.get_mut(at)? = Some(Rc::new(block));
-        *self.known.get_mut(at)? = false;
         Some(())
     }
 }
@@ -145,6 +165,12 @@ fn part(body: &[u8]) -> Option<(u32, Part)> {
     let (offset, body) = u64_of(body)?;
     let (number, path) = u32_of(body)?;
     Some((number, Part { start, end, offset, path: String::from_utf8_lossy(path).into_owned().into() }))
+}
+
+fn page(body: &[u8]) -> Option<Page> {
+    let (start, body) = u64_of(body)?;
+    let (before, bytes) = u32_of(body)?;
+    Some(Page { before, start, bytes: bytes.into() })
 }
 
 fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {

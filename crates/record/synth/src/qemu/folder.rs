@@ -1,6 +1,7 @@
 //! The folder that qemu's plugin writes to (`plugin.c` has the formats): what is whole is read, and removed.
 
 use super::blocks::{Blocks, Forked};
+use super::code::Code;
 use super::walk::Walk;
 use crate::error::{Error, cannot};
 use crate::observer::{Note, Observer};
@@ -14,6 +15,8 @@ use std::path::PathBuf;
 pub(super) struct Folder {
     path: PathBuf,
     name: String,
+    /// Where code of no file comes from.
+    code: Code,
     processes: BTreeMap<i32, Process>,
     threads: BTreeMap<(i32, i32), Thread>,
 }
@@ -33,8 +36,8 @@ struct Thread {
 
 impl Folder {
     /// `name` is that of the program.
-    pub(super) fn new(path: PathBuf, name: String) -> Folder {
-        Folder { path, name, processes: BTreeMap::new(), threads: BTreeMap::new() }
+    pub(super) fn new(path: PathBuf, name: String, code: Code) -> Folder {
+        Folder { path, name, code, processes: BTreeMap::new(), threads: BTreeMap::new() }
     }
 
     /// Why the plugin has refused to go on, where it has.
@@ -108,7 +111,7 @@ impl Folder {
         if !self.threads.contains_key(&(pid, tid)) {
             observer.note(tid, &Note::Thread { pid, name: self.name.clone() })?;
         }
-        let begin = || Thread { walk: Walk::new(pid, tid), next: 0 };
+        let begin = || Thread { walk: Walk::new(pid, tid, self.code), next: 0 };
         Ok(self.threads.entry((pid, tid)).or_insert_with(begin))
     }
 

@@ -1,5 +1,6 @@
 //! qemu-user with our plugin, which is compiled into a folder that is removed with all in it.
 
+use super::code::Code;
 use crate::arch::QEMU;
 use crate::error::{Error, cannot};
 use crate::plugin::{compile, folder};
@@ -31,7 +32,7 @@ impl Launched {
 }
 
 /// Starts the program of this name and these arguments.
-pub(super) fn launch(words: &[OsString]) -> Result<Launched, Error> {
+pub(super) fn launch(words: &[OsString], code: Code) -> Result<Launched, Error> {
     let program = Program::find(words)?;
     let folder = folder()?;
     let plugin = compile(folder.path(), PLUGIN)?;
@@ -47,6 +48,9 @@ pub(super) fn launch(words: &[OsString]) -> Result<Launched, Error> {
     argument.push(",dir=");
     argument.push(folder.path());
     argument.push(format!(",words={}", program.words.len()));
+    if code == Code::Copied {
+        argument.push(",copies=1");
+    }
     let mut command = Command::new(QEMU);
     command.arg("-plugin").arg(argument).arg("-0").arg(&program.name).args(&program.words);
     let child = command.spawn().map_err(no_qemu)?;

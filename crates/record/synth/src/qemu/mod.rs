@@ -20,6 +20,7 @@
 //! It was made for version 7.2; the plugin looks whether it finds registers where that has them, and refuses otherwise.
 
 mod blocks;
+mod code;
 mod folder;
 mod launch;
 mod walk;
@@ -29,6 +30,7 @@ mod tests;
 
 use crate::error::Error;
 use crate::observer::Observer;
+pub use code::Code;
 use folder::Folder;
 use launch::Launched;
 use nix::sys::signal::Signal;
@@ -55,10 +57,10 @@ pub fn check() -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error`]: there is no `qemu-x86_64` or no C compiler, or the program is killed.
-pub fn run(words: &[OsString], observer: &mut dyn Observer) -> Result<i32, Error> {
-    let mut launched = launch::launch(words)?;
+pub fn run(words: &[OsString], code: Code, observer: &mut dyn Observer) -> Result<i32, Error> {
+    let mut launched = launch::launch(words, code)?;
     let name = launched.name.clone();
-    let mut folder = Folder::new(launched.folder.path().to_owned(), name);
+    let mut folder = Folder::new(launched.folder.path().to_owned(), name, code);
     let done = follow(&mut launched, &mut folder, observer);
     if done.is_err() {
         let _ = launched.child.kill();

@@ -1,8 +1,8 @@
 /* Plugin of qemu-user (TCG plugin API, version 1) that writes down which blocks each thread executes.
  *
- * Arguments: dir=FOLDER, words=NUMBER (of the program's arguments, its own name included); of a program that a
- * process has become that was recorded before, part=, block=, image= (what is numbered next) and alive= (a file that
- * is to be closed). Files in the folder:
+ * Arguments: dir=FOLDER, words=NUMBER (of the program's arguments, its own name included), copies=1 where code of no
+ * file is copied; of a program that a process has become that was recorded before, part=, block=, image= (what is
+ * numbered next) and alive= (a file that is to be closed). Files in the folder:
  *
  *   alive            a FIFO that each process holds open for writing
  *   refused          why nothing is recorded
@@ -13,6 +13,7 @@
  *                              a byte each, their bytes
  *                      IMAGE   uint64 begin, uint64 end, uint64 offset, uint32 number, the path
  *                      PROGRAM uint32 number, the path
+ *                      PAGE    uint64 address, uint32 id of the next block, the bytes
  *   PID.TID.NUMBER   a part of what a thread has executed, SEGMENT words of 32 bits; it is whole when the next one is
  *                    there, or the process is not; 0 is its end
  *                      the id of a block: 1 and more
@@ -66,11 +67,12 @@ void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
 
 EXPORT int qemu_plugin_version = 1;
 
-enum { FORKED = 1, BLOCK = 2, IMAGE = 3, PROGRAM = 4 };
+enum { FORKED = 1, BLOCK = 2, IMAGE = 3, PROGRAM = 4, PAGE = 5 };
 enum { SIGNAL = 0xfffffff0u, EXEC = 0xfffffff1u };
 enum { SEGMENT = 1 << 20, SEGMENTS_MAX = 8 };
 enum { BUCKETS = 1 << 16, HANDLERS = 256, RANGES = 1024, BLOCK_BYTES = 1 << 14 };
 enum { WORDS_MAX = 1 << 16, SCRIPTS_MAX = 4, LINE_BYTES = 256 };
+enum { PAGE_BYTES = 4096, PROTECTIONS = 1 << 13, COPIES = 1 << 18 };
 
 /* Places in the guest's registers: env->regs[], in the order of the instruction encoding. */
 enum { RDX = 2, RSP = 4, RSI = 6, RDI = 7 };
@@ -98,6 +100,8 @@ static struct range ranges[RANGES];
 static int ranges_count;
 static uint32_t next_id = 1, next_image = 1;
 static int is_checked;
+/* Code of no file is copied. */
+static int copies;
 /* Of the first part of the first thread: more than 0 behind execve. */
 static unsigned first_part;
 
@@ -144,7 +148,9 @@ static void add_range(uint64_t begin, uint64_t end_, uint64_t offset, const char
         ranges_count = 0;
     struct range *range = &ranges[ranges_count++];
     *range = (struct range){begin, end_, 0};
-    if (path[0] != '/')
+    const char gone[] = " (deleted)";
+    size_t length = strlen(path), behind = sizeof gone - 1;
+    if (path[0] != '/' || (length > behind && strcmp(path + length - behind, gone) == 0))
         return;
     range->image = next_image++;
     struct {
@@ -213,9 +219,137 @@ static void describe(struct qemu_plugin_tb *tb, struct block *block) {
     append(BLOCK, parts, 3);
 }
 
+/* ---- code of no file, as a recorder would copy it ---- */
+
+/* What the program has said last of its memory. None holds another one that is before it. */
+static struct {
+    uint64_t begin, end;
+    int protection;
+} protections[PROTECTIONS];
+static int protections_count;
+
+/* Pages that were copied, by address, with a hash of what they were. */
+static struct copy {
+    uint64_t address, hash;
+} copied[COPIES];
+
+static void protect(uint64_t begin, uint64_t end_, int protection) {
+    int kept = 0;
+    for (int i = 0; i < protections_count; i++)
+        if (protections[i].begin < begin || protections[i].end > end_)
+            protections[kept++] = protections[i];
+    if (kept == PROTECTIONS)
+        refuse("the program has more kinds of memory than this plugin takes");
+    protections[kept].begin = begin;
+    protections[kept].end = end_;
+    protections[kept].protection = protection;
+    protections_count = kept + 1;
+}
+
+/* What may be done with the memory at an address; -1 where the program has said nothing. */
+static int protection_of(uint64_t address) {
+    for (int i = protections_count; i-- > 0;)
+        if (address >= protections[i].begin && address < protections[i].end)
+            return protections[i].protection;
+    return -1;
+}
+
+static struct copy *copy_of(uint64_t address) {
+    for (uint64_t i = address / PAGE_BYTES * 0x9e3779b97f4a7c15 >> 46, tried = 0; tried < COPIES; i++, tried++) {
+        struct copy *copy = &copied[i % COPIES];
+        if (copy->address == address || copy->address == 0)
+            return copy;
+    }
+    refuse("the program has more code of no file than this plugin takes");
+    return NULL;
+}
+
+static void copy_page(uint64_t address) {
+    static uint64_t page[PAGE_BYTES / 8];
+    uint64_t hash = 0xcbf29ce484222325, any = 0;
+    if (!fetch(page, address, PAGE_BYTES))
+        return;
+    for (int i = 0; i < PAGE_BYTES / 8; i++) {
+        hash = (hash ^ page[i]) * 0x100000001b3;
+        any |= page[i];
+    }
+    struct copy *copy = copy_of(address);
+    if (copy->address ? copy->hash == hash : !any)
+        return;
+    *copy = (struct copy){address, hash};
+    struct iovec parts[] = {{&address, sizeof address}, {&next_id, sizeof next_id}, {page, PAGE_BYTES}};
+    append(PAGE, parts, 3);
+}
+
+static void copy_pages(uint64_t begin, uint64_t end_) {
+    for (uint64_t at = begin & -(uint64_t)PAGE_BYTES; at < end_; at += PAGE_BYTES)
+        copy_page(at);
+}
+
+/* A block is about to be executed for the first time since it was written. A page that may be written and executed
+   cannot be executed before it was copied; one that may only be executed was copied when it became so. */
+static void copy_block(struct qemu_plugin_tb *tb) {
+    uint64_t begin = qemu_plugin_tb_vaddr(tb), end_ = begin;
+    size_t count = qemu_plugin_tb_n_insns(tb);
+    for (size_t i = 0; i < count; i++)
+        end_ += qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, i));
+    for (uint64_t at = begin & -(uint64_t)PAGE_BYTES; at < end_; at += PAGE_BYTES) {
+        int protection = protection_of(at);
+        if (protection == -1 ? image_of(at < begin ? begin : at) == 0 : protection & PROT_WRITE)
+            copy_page(at);
+    }
+}
+
+/* The memory that a system call is about, of the thread that is in it. */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    uint64_t begin, bytes, more;
+    int protection, flags;
+} asked;
+
+static void note_call(uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4) {
+    asked.begin = a1;
+    asked.bytes = a2;
+    asked.more = a3;
+    asked.protection = a3;
+    asked.flags = a4;
+}
+
+/* Memory was mapped, or may be used otherwise. */
+static void note_return(int64_t call, uint64_t answer) {
+    uint64_t begin = asked.begin, bytes = (asked.bytes + PAGE_BYTES - 1) & -(uint64_t)PAGE_BYTES;
+    int protection = asked.protection;
+    if (answer > -(uint64_t)PAGE_BYTES)
+        return;
+    switch (call) {
+    case SYS_mmap:
+        /* What others have mapped, too, may be written there. */
+        if (protection & PROT_EXEC && asked.flags & MAP_SHARED && !(asked.flags & MAP_ANONYMOUS))
+            protection |= PROT_WRITE;
+        protect(answer, answer + bytes, protection);
+        break;
+    case SYS_munmap:
+        protect(begin, begin + bytes, 0);
+        break;
+    case SYS_mremap:
+        protection = protection_of(begin);
+        protect(begin, begin + bytes, 0);
+        protect(answer, answer + asked.more, protection);
+        if (protection & PROT_EXEC)
+            copy_pages(answer, answer + asked.more);
+        break;
+    case SYS_mprotect:
+    case SYS_pkey_mprotect:
+        protect(begin, begin + bytes, protection);
+        if (protection & PROT_EXEC && !(protection & PROT_WRITE))
+            copy_pages(begin, begin + bytes);
+    }
+}
+
 static void on_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     struct block *block = calloc(1, sizeof *block);
     pthread_mutex_lock(&lock);
+    if (copies)
+        copy_block(tb);
     block->address = qemu_plugin_tb_vaddr(tb);
     block->id = next_id++;
     block->is_handler = is_handler(block->address);
@@ -373,8 +507,8 @@ static void become(const char *path, uint64_t arguments, char *const *environmen
     append(PROGRAM, parts, 2);
     at[0] = EXEC;
     at[1] = program;
-    snprintf(option, sizeof option, "%s/plugin.so,dir=%s,words=%d,part=%u,block=%u,image=%u,alive=%d", folder, folder,
-             count, number, next_id, next_image, alive);
+    snprintf(option, sizeof option, "%s/plugin.so,dir=%s,words=%d,part=%u,block=%u,image=%u,alive=%d,copies=%d",
+             folder, folder, count, number, next_id, next_image, alive, copies);
     const char *first[] = {self, "-plugin", option, "-0", name};
     memcpy(all + 1, first, sizeof first);
     guest[count] = NULL;
@@ -390,6 +524,7 @@ static void become(const char *path, uint64_t arguments, char *const *environmen
 static void on_called(qemu_plugin_id_t id, unsigned int cpu, int64_t call, uint64_t a1, uint64_t a2, uint64_t a3,
                       uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8) {
     uint64_t handler;
+    note_call(a1, a2, a3, a4);
     if (call == SYS_execve)
         become((const char *)a1, a2, (char *const *)a3);
     if (call != SYS_rt_sigaction || a2 == 0 || !fetch(&handler, a2, sizeof handler) || handler < 2)
@@ -406,6 +541,11 @@ static void on_called(qemu_plugin_id_t id, unsigned int cpu, int64_t call, uint6
 }
 
 static void on_returned(qemu_plugin_id_t id, unsigned int cpu, int64_t call, int64_t answer) {
+    if (copies) {
+        pthread_mutex_lock(&lock);
+        note_return(call, answer);
+        pthread_mutex_unlock(&lock);
+    }
     switch (call) {
     case SYS_mmap:
     case SYS_munmap:
@@ -454,6 +594,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int count,
             snprintf(folder, sizeof folder, "%s", value);
         else if (is_argument(arguments[i], "words=", &value))
             words = atol(value);
+        else if (is_argument(arguments[i], "copies=", &value))
+            copies = atol(value);
         else if (is_argument(arguments[i], "part=", &value))
             first_part = atol(value);
         else if (is_argument(arguments[i], "block=", &value))

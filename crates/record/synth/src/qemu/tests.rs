@@ -1,6 +1,7 @@
 //! What becomes of the plugin's words and records, by hand: no qemu is needed.
 
 use super::blocks::Blocks;
+use super::code::Code;
 use super::walk::Walk;
 use crate::error::Error;
 use crate::fact::{Exit, Fact};
@@ -83,7 +84,7 @@ fn signal(from: u32, [number, code]: [u32; 2]) -> [u32; 5] {
 
 fn walked(words: &[u32]) -> Result<Vec<String>, Error> {
     let (mut blocks, mut lines) = (known(), Lines::default());
-    let mut walk = Walk::new(7, 7);
+    let mut walk = Walk::new(7, 7, Code::Executed);
     // A record may lie in two parts.
     for word in words {
         walk.take(&[*word], &mut blocks, &mut lines)?;
@@ -95,6 +96,57 @@ fn walked(words: &[u32]) -> Result<Vec<String>, Error> {
 #[track_caller]
 fn check(words: &[u32], expected: &[&str]) {
     assert_eq!(walked(words).expect("they are right"), expected);
+}
+
+/// What a thread has noted of code, as process, address and first byte.
+#[derive(Default)]
+struct Noted(Vec<(i32, u64, u8)>);
+
+impl Observer for Noted {
+    fn fact(&mut self, _: i32, _: &Fact<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn note(&mut self, tid: i32, note: &Note) -> Result<(), Error> {
+        if let Note::Code { start, bytes, .. } = note {
+            self.0.push((tid, *start, bytes[0]));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn each_thread_notes_the_code_that_it_executes() {
+    let (mut blocks, mut noted) = (known(), Noted::default());
+    for tid in [7, 8] {
+        let mut walk = Walk::new(7, tid, Code::Executed);
+        walk.take(&[1, 1, 2], &mut blocks, &mut noted).expect("they are right");
+    }
+    assert_eq!(noted.0, [(7, 0x1000, 0x90), (7, 0x1004, 0x90), (8, 0x1000, 0x90), (8, 0x1004, 0x90)]);
+}
+
+#[test]
+fn copies_are_noted_before_what_was_translated_behind_them() {
+    let page = |start: u64, before: u32, byte: u8| {
+        record(5, &[start.to_le_bytes().as_slice(), &before.to_le_bytes(), &[byte; 4096]].concat())
+    };
+    let (mut blocks, mut noted) = (known(), Noted::default());
+    let bytes = [page(0x1000, 1, 1), page(0x3000, 2, 2), page(0x1000, 2, 3), page(0x1000, 9, 4)].concat();
+    assert_eq!(blocks.take(&bytes).map(|(taken, _)| taken), Ok(bytes.len()));
+    let mut walk = Walk::new(7, 7, Code::Copied);
+    walk.take(&[1, 1, 2, 1], &mut blocks, &mut noted).expect("they are right");
+    assert_eq!(noted.0, [(7, 0x1000, 1), (7, 0x3000, 2), (7, 0x1000, 3)]);
+    // Another thread comes at once to what was translated last.
+    let mut other = Walk::new(7, 8, Code::Copied);
+    other.take(&[2], &mut blocks, &mut noted).expect("they are right");
+    assert_eq!(noted.0[3..], [(8, 0x1000, 1), (8, 0x3000, 2), (8, 0x1000, 3)]);
+    // So does a process that was forked before the last copy was made, and not one that is another program.
+    let mut walk = Walk::new(9, 9, Code::Copied);
+    walk.take(&[2], &mut blocks.fork(8), &mut noted).expect("they are right");
+    assert_eq!(noted.0.len(), 9);
+    let mut walk = Walk::new(7, 7, Code::Copied);
+    walk.take(&[EXEC, 9, 1, 2], &mut blocks, &mut noted).expect("they are right");
+    assert_eq!(noted.0.len(), 9);
 }
 
 #[test]

@@ -7,12 +7,12 @@
 //! otherwise goes on as far as the first one does.
 
 use super::blocks::Blocks;
+use super::code::Code;
 use crate::arch::{Instruction, Kind};
 use crate::block::Block;
 use crate::error::Error;
 use crate::fact::{Exit, Fact};
 use crate::observer::{Image, Note, Observer};
-use std::path::PathBuf;
 use std::rc::Rc;
 
 /// A handler begins, and the thread was there (`plugin.c`).
@@ -29,6 +29,12 @@ pub(super) struct Walk {
     /// The block that has begun last.
     pending: Option<Rc<Block>>,
     is_in_kernel: bool,
+    /// Blocks that it has executed, by their ids less 1.
+    known: Vec<bool>,
+    /// Where code of no file comes from.
+    code: Code,
+    /// Copies of code that the observer knows of.
+    pages: usize,
     /// Words of a record whose end is in the next part.
     rest: Vec<u32>,
 }
@@ -42,8 +48,9 @@ struct Signal {
 }
 
 impl Walk {
-    pub(super) fn new(pid: i32, tid: i32) -> Walk {
-        Walk { pid, tid, pending: None, is_in_kernel: true, rest: Vec::new() }
+    pub(super) fn new(pid: i32, tid: i32, code: Code) -> Walk {
+        let (known, rest) = (Vec::new(), Vec::new());
+        Walk { pid, tid, pending: None, is_in_kernel: true, known, code, pages: 0, rest }
     }
 
     /// Takes the next part of what the thread has written.
@@ -67,7 +74,7 @@ impl Walk {
             let rest = std::mem::take(&mut self.rest);
             match (rest.as_slice(), rest.len()) {
                 ([SIGNAL, ..], SIGNAL_WORDS) => self.interrupted(&signal(&rest), observer)?,
-                ([EXEC, program], EXEC_WORDS) => self.becomes(blocks.exec(*program), observer)?,
+                ([EXEC, program], EXEC_WORDS) => self.becomes(*program, blocks, observer)?,
                 ([SIGNAL | EXEC, ..], _) => self.rest = rest,
                 _ => return Err(self.wrong(0, "qemu's plugin has written a record that is not known")),
             }
@@ -75,10 +82,17 @@ impl Walk {
     }
 
     /// The process becomes another program, by the system call that ends the last block.
-    fn becomes(&mut self, path: PathBuf, observer: &mut dyn Observer) -> Result<(), Error> {
+    fn becomes(
+        &mut self,
+        program: u32,
+        blocks: &mut Blocks,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let path = blocks.exec(program);
         if let Some(last) = self.pending.take() {
             self.whole(&last, Exit::System, 0, observer)?;
         }
+        self.pages = blocks.pages_count();
         observer.note(self.tid, &Note::Exec { pid: self.pid, path })
     }
 
@@ -99,7 +113,7 @@ impl Walk {
         let Some(block) = blocks.get(id).map(Rc::clone) else {
             return Err(self.wrong(0, "qemu's plugin has not described the block that was executed"));
         };
-        let is_known = blocks.known.get(id as usize - 1) != Some(&false);
+        let is_known = self.known.get(id as usize - 1) == Some(&true);
         if !is_known {
             // Before what leads there: filters of addresses may be of this file.
             self.map(&block, blocks, observer)?;
@@ -118,6 +132,7 @@ impl Walk {
             }
         }
         if !is_known {
+            self.set_known(id);
             self.describe(id, &block, blocks, observer)?;
         }
         if std::mem::replace(&mut self.is_in_kernel, false) {
@@ -204,21 +219,34 @@ impl Walk {
         observer.note(self.tid, &Note::Image(image))
     }
 
-    /// Says what a block's code is that is executed for the first time, and of no file.
+    fn set_known(&mut self, id: u32) {
+        let at = id as usize - 1;
+        if self.known.len() <= at {
+            self.known.resize(at + 1, false);
+        }
+        self.known[at] = true;
+    }
+
+    /// Says what code of no file is that the thread executes for the first time: the block's, or all that was copied
+    /// before that was translated.
     fn describe(
-        &self,
+        &mut self,
         id: u32,
         block: &Block,
-        blocks: &mut Blocks,
+        blocks: &Blocks,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        if let Some(known) = blocks.known.get_mut(id as usize - 1) {
-            *known = true;
+        let pid = self.pid;
+        match self.code {
+            Code::Executed if blocks.image(block.image).is_none() => {
+                observer.note(self.tid, &Note::Code { pid, start: block.start, bytes: block.bytes.clone() })
+            }
+            Code::Executed => Ok(()),
+            Code::Copied => blocks.pages(self.pages, id).try_for_each(|page| {
+                self.pages += 1;
+                observer.note(self.tid, &Note::Code { pid, start: page.start, bytes: page.bytes.to_vec() })
+            }),
         }
-        if blocks.image(block.image).is_some() {
-            return Ok(());
-        }
-        observer.note(self.tid, &Note::Code { pid: self.pid, start: block.start, bytes: block.bytes.clone() })
     }
 
     fn wrong(&self, ip: u64, why: &'static str) -> Error {

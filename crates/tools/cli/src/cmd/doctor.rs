@@ -94,6 +94,7 @@ fn pt(args: &Args) -> anyhow::Result<ExitCode> {
         memory: 4 << 20,
         kept: Kept::All,
         filter: None,
+        jit: false,
     };
     let pid = command.pid();
     let goes_on = |_: &Linux| command.status().is_none();

@@ -12,7 +12,7 @@ use crate::units;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mote_daemon::options::{CallsAre, Streams, User};
-use mote_daemon::{Buffers, Ctf, KernelOptions, Options, Progress, Recorded, Watch};
+use mote_daemon::{Buffers, Ctf, HardwareOptions, KernelOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use mote_journal::Summary;
 use mote_words::{COLUMNS, counted, counted_grouped, grouped};
@@ -68,6 +68,7 @@ Samples of threads with their stacks, in the same recording (`mote profile` show
 What processors write down of each branch (a CPU with Intel PT is needed), on the same clock, in DIR/pt:
   mote record --pt -e 'net:*' -k sched -- ./app    each verb of `mote pt` opens the recording then
   mote record --pt=cyc=6,kernel -a --duration 100ms
+  mote record --pt --jit -- node app.js            with all versions of the code that it makes
   mote view --pt trace                             calls of the hardware trace among the events
 
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
@@ -113,10 +114,13 @@ pub(crate) struct Args {
     #[command(flatten)]
     profile: SamplingArgs,
     /// Record what processors write down of each branch (Intel PT), too: of the command or the processes, or with -a of
-    /// everything. OPTIONS, separated by commas: cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel,
+    /// everything. OPTIONS, separated by commas: cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel, jit,
     /// snapshot=SIZE, buffer=SIZE, filter=FILTER (the last one); see `mote pt record`
     #[arg(long, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pt: Option<Wanted>,
+    /// With --pt: copy code that programs make at run time when it becomes executable, as --pt=jit does
+    #[arg(long, requires = "pt")]
+    jit: bool,
     /// Buffer memory per CPU for kernel events, as --buffers [default: 16M, all together at most 256M]
     #[arg(long, value_name = "SIZE[xCOUNT]", value_parser = buffers)]
     kernel_buffers: Option<Buffers>,
@@ -217,7 +221,11 @@ impl Args {
             kernel: self.kernel(cpus)?,
             profile: self.profile.options(self.all, self.stacks.bytes()),
             hardware: match &self.pt {
-                Some(wanted) => Some(wanted.options(self.all, matches!(self.mode, Mode::Overwrite))?),
+                Some(wanted) => {
+                    let is_flight_recorder = matches!(self.mode, Mode::Overwrite);
+                    let options = wanted.options(self.all, is_flight_recorder)?;
+                    Some(HardwareOptions { jit: options.jit || self.jit, ..options })
+                }
                 None => None,
             },
             owner: self.owner,

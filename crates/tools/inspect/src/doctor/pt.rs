@@ -298,6 +298,7 @@ mod tests {
             memory: 64 << 10,
             kept: Kept::All,
             filter: None,
+            jit: false,
         };
         let device = device.expect("it is simulated");
         let work = folder.path().join("work");

@@ -71,6 +71,13 @@ fn text(stream: &Stream, found: &Found) -> String {
     if found.gap_count > GAPS_MAX as u64 {
         line("", format!("and {} more", grouped(found.gap_count - GAPS_MAX as u64)));
     }
+    if found.uncertain > 0 {
+        let times = counted_grouped(found.uncertain, "time", "times");
+        line(
+            "in doubt",
+            format!("{times} code has changed between two looks at it: which version was executed"),
+        );
+    }
     match found.differs {
         None => {}
         Some(None) => line("as executed", "yes, instruction by instruction".to_owned()),
@@ -102,6 +109,7 @@ fn object(stream: &Stream, found: &Found) -> serde_json::Value {
         "instructions": found.instructions.count,
         "gap_count": found.gap_count,
         "gaps": gaps,
+        "in_doubt": found.uncertain,
         "as_executed": found.differs.map(|differs| differs.is_none()),
     })
 }

@@ -28,6 +28,7 @@ Examples:
   mote pt record --filter 'filter main @ ./app' -- ./app
                                                   this function only: offset or name, @ file
   mote pt record -C 0,2-3 --kernel --duration 1s  whole CPUs, as root
+  mote pt record --jit -- node app.js             with all versions of the code that it makes, as root
 
 A CPU without Intel PT: mote pt synth writes the same packets of a program. mote doctor --pt says what a machine has.
 
@@ -85,6 +86,10 @@ pub(super) struct Args {
     #[arg(long)]
     kernel: bool,
 
+    /// Copy code that programs make at run time when it becomes executable (by eBPF, as root)
+    #[arg(long)]
+    jit: bool,
+
     /// Only there: filter 0xOFFSET/SIZE @ FILE or filter FUNCTION @ FILE; stop ... ends tracing
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
@@ -123,6 +128,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         memory: args.snapshot.or(args.buffer).unwrap_or(hardware::MEMORY) as usize,
         kept: if args.snapshot.is_some() { Kept::Last } else { Kept::All },
         filter,
+        jit: args.jit,
     };
     let recorded = record(args, &device, &options, &folder, &mut command).inspect_err(|_| {
         // Nothing was recorded: an empty directory is no use.

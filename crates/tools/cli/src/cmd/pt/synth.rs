@@ -29,6 +29,7 @@ Examples:
   mote pt synth --engine step -- ./small        instruction by instruction, the reference
   mote pt synth --cyc 1 --psb 4096 -- ./app     with cycles, and readers' begins twice as far apart
   mote pt synth --engine system -- ./app        the processor, with its kernel
+  mote pt synth --jit -- node app.js            code that it makes is known by copies of its pages
   mote pt synth --functions 'parse_*' -- ./app  these functions only, as by address filters
   mote pt synth --vm schedule.txt -o cap        for mote pt vm: by a schedule
 
@@ -118,6 +119,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "INSTRUCTIONS")]
     interrupt_every: Option<u64>,
 
+    /// Note code that the program makes at run time as `mote pt record --jit` copies it, not as it is executed
+    #[arg(long)]
+    jit: bool,
+
     /// Trace only these functions: NAME or FILE:NAME, with * and ?, commas between; repeat for more
     #[arg(short, long, value_name = "PATTERN")]
     functions: Vec<String>,
@@ -191,6 +196,10 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 impl Args {
+    fn code(&self) -> qemu::Code {
+        if self.jit { qemu::Code::Copied } else { qemu::Code::Executed }
+    }
+
     fn options(&self) -> anyhow::Result<Options> {
         anyhow::ensure!(
             (0.001..=1e6).contains(&self.tick),
@@ -224,6 +233,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let options = args.options()?;
     options.check().map_err(anyhow::Error::msg)?;
+    anyhow::ensure!(
+        !args.jit || args.engine == Engine::Qemu,
+        "--jit is of --engine qemu: the others note code as it is executed"
+    );
     let guest = |folder| Guest {
         kernel: args.kernel.clone(),
         append: args.append.clone(),
@@ -249,7 +262,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut trace = Trace::new(options, &folder, detail, Files::new(&folder))?.with_filter(addresses);
     let mut watched = Watched::new(&mut trace, args.engine != Engine::System);
     let status = match args.engine {
-        Engine::Qemu => qemu::run(&args.command, &mut watched)?,
+        Engine::Qemu => qemu::run(&args.command, args.code(), &mut watched)?,
         Engine::Step => step::run(&args.command, &mut watched)?,
         Engine::System => system::run(&args.command, &guest(folder.clone()), &mut watched)?,
     };
