@@ -2,11 +2,11 @@
 
 use crate::files::{File, Files};
 use crate::moment::Moment;
-use crate::note::{Image as Mapped, Note, What};
+use crate::note::{Image as Mapped, KERNEL, Note, What};
 use crate::versions::{Entries, Versions};
 use mote_pt::image::{self, NoImage, Space};
 use mote_pt::time::Clocks;
-use mote_symbol::{Symbol, demangle};
+use mote_symbol::{PerfMap, Symbol, demangle};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,12 @@ struct Part {
     /// Its bytes begin there in these, which are those of its file.
     at: usize,
     bytes: Arc<[u8]>,
+    /// The names of what is of no file.
+    compiled: Option<Arc<PerfMap>>,
 }
+
+/// What the code of run-time compilers is called, where a file is asked for.
+const COMPILED: &str = "[compiled at run time]";
 
 impl Part {
     /// The bytes from an address on; the part begins at `start`.
@@ -90,7 +95,9 @@ pub struct Place {
 impl Code {
     /// From the notes about a process, as thread `tid` has met them.
     pub(crate) fn of<'n>(notes: impl Iterator<Item = &'n Note>, tid: i32, files: &Files) -> Code {
-        let mut making = Making::new(files);
+        let mut notes = notes.peekable();
+        let pid = notes.peek().map_or(KERNEL, |note| note.pid);
+        let mut making = Making::of(pid, files);
         for note in notes {
             let is_of_other = note.tid != tid && note.instructions.is_some();
             // Each thread notes the code of no file that it executes, by its own count.
@@ -208,7 +215,11 @@ impl Code {
     #[must_use]
     pub fn place(&self, space: Space, address: u64) -> Option<Place> {
         let (_, part) = self.part(space, address)?;
-        let file = part.file.as_ref()?;
+        let Some(file) = &part.file else {
+            let (function, offset) = part.compiled.as_ref()?.find(address)?;
+            let function = demangle(function).into_owned();
+            return Some(Place { function, offset, bytes: 0, file: COMPILED.into() });
+        };
         let at = address.wrapping_sub(part.shift);
         let tables = [file.image.as_ref().map(|image| &image.table), file.separate.as_ref()];
         // A symbol without a size is where something begins, and does not say how far it goes.
@@ -289,11 +300,15 @@ pub(crate) struct Making<'f> {
     /// What there is in the version that is being made.
     now: BTreeMap<u64, Part>,
     count: u64,
+    /// The names of what is of no file.
+    compiled: Option<Arc<PerfMap>>,
 }
 
 impl<'f> Making<'f> {
-    pub(crate) fn new(files: &'f Files) -> Making<'f> {
-        Making { code: Code::default(), files, now: BTreeMap::new(), count: 0 }
+    /// Of a process.
+    pub(crate) fn of(pid: i32, files: &'f Files) -> Making<'f> {
+        let (now, compiled) = (BTreeMap::new(), files.compiled(pid));
+        Making { code: Code::default(), files, now, count: 0, compiled }
     }
 }
 
@@ -316,7 +331,8 @@ impl Making<'_> {
                 // Code of a file that the program has changed keeps its names.
                 let around = self.now.range(..=*start).next_back().filter(|(_, part)| part.end >= end);
                 let (file, shift) = around.map_or((None, 0), |(_, part)| (part.file.clone(), part.shift));
-                let part = Part { end, file, shift, at: 0, bytes: code.as_slice().into() };
+                let (bytes, compiled) = (code.as_slice().into(), self.compiled.clone());
+                let part = Part { end, file, shift, at: 0, bytes, compiled };
                 if let Some(since) = *since
                     && let Some((start, end)) = self.changed(*start, code)
                 {
@@ -418,7 +434,8 @@ impl Making<'_> {
             let by_begin = || Some(mapped.start.wrapping_sub(image.address_of(mapped.offset)?));
             by_code.or_else(by_begin)
         });
-        Some(Part { end, shift: shift.unwrap_or(0), at, bytes: file.bytes.clone(), file: Some(file) })
+        let bytes = file.bytes.clone();
+        Some(Part { end, shift: shift.unwrap_or(0), at, bytes, file: Some(file), compiled: None })
     }
 
     /// A file; `None` where it is not what it was.
@@ -504,6 +521,16 @@ mod tests {
         check(&made, 9, 0x1000, Some(&[3]));
         let made = Code::of(notes.iter(), 8, &Files::default());
         check(&made, 0, 0x1000, Some(&[2]));
+    }
+
+    #[test]
+    fn run_time_compilers_name_their_functions() {
+        let folder = tempfile::tempdir().expect("a directory");
+        fs::write(folder.path().join("perf-7.map"), "1002 2 js:price\n").expect("a file");
+        let files = Files::of(folder.path().to_owned());
+        let made = Code::of([note(7, 0, code(0x1000, &[1, 2, 3, 4, 5]))].iter(), 7, &files);
+        let place = |at| made.place(Space(0), at).map(|place| (place.function, place.offset));
+        assert_eq!((place(0x1001), place(0x1003)), (None, Some(("js:price".to_owned(), 1))));
     }
 
     #[test]

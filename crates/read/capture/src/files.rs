@@ -1,6 +1,6 @@
 //! Files that code is of, read once.
 
-use mote_symbol::{Image, Table, separate_symbols};
+use mote_symbol::{Image, PerfMap, Table, collect, separate_symbols};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,9 @@ pub(crate) struct Files {
     folder: PathBuf,
     known: Mutex<HashMap<Key, Result<Arc<File>, String>>>,
 }
+
+/// Bytes that a table of a run-time compiler may have.
+const TABLE_MAX: u64 = 256 << 20;
 
 /// A path, and the build id that is expected.
 type Key = (PathBuf, Option<String>);
@@ -39,6 +42,14 @@ impl Files {
         let mut files = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (path.to_owned(), build_id.map(str::to_owned));
         files.entry(key).or_insert_with(|| read(&self.folder.join(path), build_id).map(Arc::new)).clone()
+    }
+
+    /// The functions that a process has compiled at run time, where the capture has its compiler's table.
+    pub(crate) fn compiled(&self, pid: i32) -> Option<Arc<PerfMap>> {
+        let path = self.folder.join(collect::perf_map_name(u32::try_from(pid).ok()?));
+        let is_read = fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= TABLE_MAX);
+        let bytes = fs::read(&path).ok().filter(|_| is_read && !self.folder.as_os_str().is_empty())?;
+        Some(Arc::new(PerfMap::parse(&String::from_utf8_lossy(&bytes))))
     }
 }
 

@@ -31,7 +31,7 @@ impl Code {
         let mut all = Code::default();
         let by_process = by_process(notes, cpu);
         let made = |pid: i32| {
-            let mut making = Making::new(files);
+            let mut making = Making::of(pid, files);
             for number in by_process.get(&pid).into_iter().flatten() {
                 making.take(moment(&notes[*number], cpu), &notes[*number]);
             }
@@ -39,7 +39,7 @@ impl Code {
         };
         let kernel = all.adopt(made(KERNEL));
         // Without a process there is nothing but the kernel.
-        let none = all.adopt(Making::new(files).finish());
+        let none = all.adopt(Making::of(KERNEL, files).finish());
         let mut versions = BTreeMap::new();
         for pid in processes {
             versions.insert(pid, if pid == KERNEL { none.clone() } else { all.adopt(made(pid)) });

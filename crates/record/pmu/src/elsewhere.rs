@@ -186,6 +186,18 @@ impl Elsewhere {
         self.pages.extract_if((pid, 0)..=(pid, u64::MAX), |_, _| true).for_each(drop);
     }
 
+    /// The processes that have such code.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = i32> {
+        let mut pids: Vec<i32> = self.mappings.keys().map(|(pid, _)| *pid).collect();
+        pids.dedup();
+        pids.into_iter()
+    }
+
+    /// Whether a process has such code.
+    pub(crate) fn has(&self, pid: i32) -> bool {
+        self.mappings.range((pid, 0)..=(pid, u64::MAX)).next().is_some()
+    }
+
     /// How many mappings could not be read before they were gone, and how many pages were too many.
     pub(crate) fn missing(&self) -> (u64, u64) {
         let unread = self.mappings.values().filter(|mapping| !mapping.was_read).count();

@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Where the files of a capture are made.
 pub trait Files: Debug + Send {
@@ -80,6 +81,10 @@ pub struct Folder {
     kcore: Option<Kcore>,
     /// What is not in the capture, and why.
     problems: Vec<String>,
+    /// When it began.
+    began: SystemTime,
+    /// Processes whose compilers' tables were copied.
+    named: BTreeSet<i32>,
 }
 
 /// Bytes that are copied of a program of eBPF.
@@ -109,6 +114,8 @@ impl Folder {
             generated: None,
             kcore: None,
             problems: Vec::new(),
+            began: SystemTime::now(),
+            named: BTreeSet::new(),
         })
     }
 
@@ -260,6 +267,25 @@ impl Folder {
         self.elsewhere.look_at_all(now, note_code(&mut self.sideband))
     }
 
+    /// Copies the tables by which run-time compilers name their functions (`/tmp/perf-PID.map`): of the processes that
+    /// have code of no file and are there.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(crate) fn compiled(&mut self) -> io::Result<()> {
+        let pids: Vec<i32> = self.elsewhere.processes().collect();
+        pids.into_iter().try_for_each(|pid| self.compiled_by(pid))
+    }
+
+    /// The same of a process, once.
+    fn compiled_by(&mut self, pid: i32) -> io::Result<()> {
+        let id = u32::try_from(pid).ok().filter(|_| !self.named.contains(&pid));
+        let Some(table) = id.and_then(|id| collect::perf_map(id, self.began, None)) else { return Ok(()) };
+        self.named.insert(pid);
+        let name = collect::perf_map_name(pid.unsigned_abs());
+        self.packets.files.create(&name)?.write_all(&table)
+    }
+
     /// How many mappings of code there were whose bytes are not known: they were gone before they were read.
     #[must_use]
     pub fn unknown(&self) -> u64 {
@@ -311,6 +337,9 @@ impl Folder {
             }
             Record::Comm { task, is_exec: true, .. } => self.elsewhere.gone(task.pid),
             Record::Exit(lifetime) if lifetime.task.pid == lifetime.task.tid => {
+                if self.elsewhere.has(lifetime.task.pid) {
+                    self.compiled_by(lifetime.task.pid)?;
+                }
                 self.elsewhere.gone(lifetime.task.pid);
                 self.generated.iter().for_each(|generated| generated.gone(lifetime.task.pid));
             }

@@ -149,6 +149,7 @@ impl<M: Machine> Session<M> {
         self.output.end_generated(machine.clocks()).map_err(Error::Output)?;
         // The last records may have told of code.
         self.output.look_at_all(machine.clocks().map(|sample| sample.ticks)).map_err(Error::Output)?;
+        self.output.compiled().map_err(Error::Output)?;
         let (unknown, missing) = (self.output.unknown(), self.output.problems().map_err(Error::Output)?);
         self.output.flush().map_err(Error::Output)?;
         Ok((Recorded { summary, unknown, missing }, machine))

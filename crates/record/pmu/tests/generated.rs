@@ -1,12 +1,13 @@
 //! Code that a process makes at run time: it is copied by the kernel's programs when it becomes executable, here of
 //! this process, whose packets a simulated processor writes. Each version has its own number of instructions.
 
-use mote_capture::{Capture, check};
+use mote_capture::{Capture, What, check};
 use mote_clock::Sample;
 use mote_perfdata::record::{EXECUTABLE, File as Which, Mmap, Mode, Task};
 use mote_perfdata::{Attribute, Record, SampleId};
 use mote_pmu::simulated::{Simulated, Step};
 use mote_pmu::{Device, Error, Kept, Machine, Options, Settings, Targets, TimeScale, record};
+use mote_pt::image::Space;
 use mote_pt::packet::ip::{Compression, Ip};
 use mote_pt::packet::{Encoder, Packet, Tnt};
 use mote_sys::Errno;
@@ -142,6 +143,11 @@ fn recorded(folder: &Path, jit: bool) -> Option<Capture> {
         flags: 2,
         path: "//anon".into(),
     });
+    // As run-time compilers name their functions.
+    let table = Path::new("/tmp").join(format!("perf-{pid}.map"));
+    if jit {
+        fs::write(&table, format!("{:x} 1000 made\n", memory.base() as u64)).expect("a file");
+    }
     let id = SampleId { task: Some(task), time: Some(now()), id: Some(1), stream: None, cpu: Some(0) };
     let steps = [mapped, Record::ItraceStart(task)].map(|record| Step::Record(0, record, id));
     let clock = TimeScale { shift: 0, mult: 1, zero: 0 };
@@ -158,7 +164,11 @@ fn recorded(folder: &Path, jit: bool) -> Option<Capture> {
     let output = folder.join("capture");
     fs::create_dir(&output).expect("a directory");
     let goes_on = |machine: &Maker| machine.turn < TURNS;
-    match record(machine, &device(folder), &options, &output, &[], || {}, goes_on) {
+    let recorded = record(machine, &device(folder), &options, &output, &[], || {}, goes_on);
+    if jit {
+        fs::remove_file(&table).expect("it was there");
+    }
+    match recorded {
         Ok((recorded, _)) => assert!(!recorded.summary.has_lost(), "{recorded:?}"),
         Err(Error::Generated(why)) => {
             mote_skip::skip(why);
@@ -183,6 +193,14 @@ fn each_version_is_followed() {
     // NOPs; two rounds of two instructions, and the system call.
     let expect: u64 = (0..TURNS).map(|turn| turn + 2 * 2 + 1).sum();
     assert_eq!(followed(&capture), (expect, 0));
+    let stream = capture.streams().next().expect("packets");
+    let code = capture.code(stream);
+    let start = capture.notes().iter().find_map(|note| match note.what {
+        What::Code { start, .. } => Some(start),
+        _ => None,
+    });
+    let place = code.place(Space(0), start.expect("code"));
+    assert_eq!(place.map(|place| place.function).as_deref(), Some("made"));
 }
 
 /// What shows that the test is one: without copies the versions between two looks are not known.
