@@ -22,6 +22,7 @@ mod error;
 mod files;
 mod follow;
 pub mod hex;
+pub mod kernel;
 mod moment;
 mod note;
 mod pace;

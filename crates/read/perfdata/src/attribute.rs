@@ -60,6 +60,10 @@ pub mod sample {
     pub const TIME: u64 = 1 << 2;
     /// An address that data has.
     pub const ADDR: u64 = 1 << 3;
+    /// What is read of the event, as [`Attribute::read_format`](super::Attribute::read_format) says.
+    pub const READ: u64 = 1 << 4;
+    /// Addresses of callers.
+    pub const CALLCHAIN: u64 = 1 << 5;
     /// The event's id.
     pub const ID: u64 = 1 << 6;
     /// CPU.
@@ -68,10 +72,36 @@ pub mod sample {
     pub const PERIOD: u64 = 1 << 8;
     /// The id of the very event that was opened.
     pub const STREAM_ID: u64 = 1 << 9;
+    /// Bytes of the event's own, as of a tracepoint.
+    pub const RAW: u64 = 1 << 10;
+    /// Branches that were taken last.
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    /// Registers of the program.
+    pub const REGS_USER: u64 = 1 << 12;
+    /// Bytes of the program's stack.
+    pub const STACK_USER: u64 = 1 << 13;
+    /// How long an access took, or the like.
+    pub const WEIGHT: u64 = 1 << 14;
+    /// Where data came from.
+    pub const DATA_SRC: u64 = 1 << 15;
     /// The event's id, at a place that is always the same.
     pub const IDENTIFIER: u64 = 1 << 16;
+    /// What has ended a transaction.
+    pub const TRANSACTION: u64 = 1 << 17;
+    /// Registers of whatever was interrupted.
+    pub const REGS_INTR: u64 = 1 << 18;
+    /// A physical address.
+    pub const PHYS_ADDR: u64 = 1 << 19;
     /// A part of a hardware trace.
     pub const AUX: u64 = 1 << 20;
+    /// A cgroup.
+    pub const CGROUP: u64 = 1 << 21;
+    /// The size of a page of data.
+    pub const DATA_PAGE_SIZE: u64 = 1 << 22;
+    /// The size of a page of code.
+    pub const CODE_PAGE_SIZE: u64 = 1 << 23;
+    /// As [`WEIGHT`], in three parts.
+    pub const WEIGHT_STRUCT: u64 = 1 << 24;
 }
 
 /// An event: the members that are of use here, of versions 0 to 5.
@@ -95,8 +125,16 @@ pub struct Attribute {
     pub flags: u64,
     /// Bytes, or events, after which whoever waits is woken.
     pub wakeup: u32,
+    /// Which branches samples have, and what of them.
+    pub branches: u64,
+    /// Which registers of the program samples have, a bit for each.
+    pub user_registers: u64,
+    /// Bytes of the program's stack that samples have.
+    pub user_stack: u32,
     /// Of which clock times are, with [`flag::USE_CLOCKID`].
     pub clock: i32,
+    /// Which registers of what was interrupted samples have, a bit for each.
+    pub registers: u64,
     /// Bytes of a hardware trace after which whoever waits is woken.
     pub aux_watermark: u32,
 }
@@ -118,10 +156,8 @@ impl Attribute {
         let (read_format, flags, wakeup) = (words.u64()?, words.u64()?, words.u32()?);
         words.u32()?;
         let (config1, config2) = (words.u64()?, words.u64()?);
-        // Branches, registers, bytes of the stack.
-        words.take(8 + 8 + 4)?;
-        let clock = words.i32()?;
-        words.u64()?;
+        let (branches, user_registers, user_stack) = (words.u64()?, words.u64()?, words.u32()?);
+        let (clock, registers) = (words.i32()?, words.u64()?);
         let aux_watermark = words.u32()?;
         Some(Attribute {
             kind,
@@ -133,7 +169,11 @@ impl Attribute {
             read_format,
             flags,
             wakeup,
+            branches,
+            user_registers,
+            user_stack,
             clock,
+            registers,
             aux_watermark,
         })
     }
@@ -145,7 +185,8 @@ impl Attribute {
         out.u32(self.kind).u32(BYTES as u32).u64(self.config).u64(self.sample_period);
         out.u64(self.sample_type).u64(self.read_format).u64(self.flags);
         out.u32(self.wakeup).u32(0).u64(self.config1).u64(self.config2);
-        out.u64(0).u64(0).u32(0).i32(self.clock).u64(0);
+        out.u64(self.branches).u64(self.user_registers).u32(self.user_stack);
+        out.i32(self.clock).u64(self.registers);
         out.u32(self.aux_watermark).u32(0);
         out.0
     }
@@ -167,13 +208,18 @@ mod tests {
             read_format: 4,
             flags: flag::DISABLED | flag::BUILD_ID,
             wakeup: 5,
+            branches: 8,
+            user_registers: 9,
+            user_stack: 10,
             clock: -6,
+            registers: 11,
             aux_watermark: 7,
         };
         let bytes = attribute.write();
         assert_eq!(bytes.len(), BYTES);
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         assert_eq!([0, 4, 8, 48, 92, 104].map(word), [8, 112, 0x300e601, 5, -6_i32 as u32, 7]);
+        assert_eq!([72, 80, 88, 96].map(word), [8, 9, 10, 11]);
         assert_eq!(Attribute::read(&bytes), Some(attribute));
         assert_eq!(Attribute::read(&bytes[..63]), None);
         let first = Attribute::read(&bytes[..64]).expect("version 0");

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Out};
 use crate::error::Error;
-use crate::record::{Header, Mode, Record, SampleFormat};
+use crate::record::{Header, Record, SampleFormat};
 use crate::source::{Source, read_exact};
 use std::collections::BTreeMap;
 
@@ -169,9 +169,9 @@ impl Features {
         (0..count.min(1 << 16)).map(|_| text(&mut bytes)).collect()
     }
 
-    /// Build ids of files that samples, or a hardware trace, met: path, mode, id.
+    /// Build ids of files that samples, or a hardware trace, met: each is a [`Record::BuildId`].
     #[must_use]
-    pub fn build_ids(&self) -> Vec<(std::path::PathBuf, Mode, Vec<u8>)> {
+    pub fn build_ids(&self) -> Vec<Record> {
         let mut rest = self.bytes(feature::BUILD_ID).unwrap_or_default();
         let mut all = Vec::new();
         while let Some(header) = Header::read(rest)
@@ -181,10 +181,8 @@ impl Features {
             // Their kind is 0 in old files.
             let mut record = record.to_vec();
             record[..4].copy_from_slice(&crate::record::kind::HEADER_BUILD_ID.to_le_bytes());
-            if let (Record::BuildId { path, mode, build_id, .. }, _) =
-                Record::read(&record, SampleFormat::default())
-            {
-                all.push((path, mode, build_id));
+            if let (build @ Record::BuildId { .. }, _) = Record::read(&record, SampleFormat::default()) {
+                all.push(build);
             }
             rest = behind;
         }

@@ -17,6 +17,7 @@
 //! | `reader`, `source` | a file, from somewhere |
 //! | `unpack` | records that perf has compressed |
 //! | `writer` | a file, to somewhere |
+//! | `filter` | which addresses are traced, as perf and the kernel write it |
 //! | `intel_pt` | what perf says of Intel PT in `AUXTRACE_INFO`, and its clock |
 //!
 //! Sources: Linux's tools/perf/Documentation/perf.data-file-format.txt, include/uapi/linux/perf_event.h and
@@ -26,6 +27,7 @@
 pub mod attribute;
 mod bytes;
 mod error;
+pub mod filter;
 pub mod header;
 pub mod intel_pt;
 mod reader;

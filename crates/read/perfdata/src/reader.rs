@@ -5,7 +5,7 @@ use crate::attribute;
 use crate::bytes::Bytes;
 use crate::error::Error;
 use crate::header::{FILE_HEADER, Features, FileHeader, SHORT_HEADER, Section};
-use crate::record::{HEADER, Header, Record, SampleFormat, SampleId, kind};
+use crate::record::{HEADER, Header, Record, SampleFormat, SampleId, Sampled, kind};
 use crate::source::{Source, read_exact};
 use crate::unpack::{self, Unpacker};
 use std::collections::HashMap;
@@ -58,6 +58,8 @@ pub struct Entry {
     pub id: SampleId,
     /// What follows it: of [`Record::Auxtrace`] its bytes.
     pub piece: Option<Piece>,
+    /// Where in the file the part of a hardware trace lies that a sample has; nothing of one that was compressed.
+    pub sampled: Option<Piece>,
     /// It was compressed.
     pub was_compressed: bool,
 }
@@ -83,7 +85,7 @@ impl<S: Source> PerfData<S> {
                     features: Features::default(),
                     problems,
                 };
-                file.read_front()?;
+                file.read_front();
                 Ok(file)
             }
             FileHeader::File { attribute_size, attributes, mut data, features } => {
@@ -106,22 +108,23 @@ impl<S: Source> PerfData<S> {
         }
     }
 
-    /// Of a file from a pipe: events and features, which stand before the first record of the kernel.
-    fn read_front(&mut self) -> Result<(), Error> {
+    /// Of a file from a pipe: events and features, which stand before the first record that is of an event. Where it
+    /// ends or is damaged before, the records say so.
+    fn read_front(&mut self) {
         let mut events = Vec::new();
         let mut features = Features::default();
-        for entry in self.records() {
-            match entry?.record {
+        for entry in self.records().map_while(Result::ok) {
+            match entry.record {
                 Record::Attribute { attribute, ids } => events.push(Event { attribute, ids }),
                 Record::Feature { number, bytes } => {
                     features.set(u32::try_from(number).unwrap_or(u32::MAX), bytes);
                 }
-                record if record.kind() < kind::OF_PERF => break,
+                // perf may have synthesized some before it says of which event they are.
+                record if record.kind() < kind::OF_PERF && !events.is_empty() => break,
                 _ => {}
             }
         }
         (self.events, self.features) = (events, features);
-        Ok(())
     }
 
     /// The events that the file has records of.
@@ -294,6 +297,7 @@ impl<S: Source> Records<'_, S> {
             }
             let mut entry = self.read(&bytes, offset);
             entry.piece = self.piece(&entry.record);
+            entry.sampled = sampled(&entry);
             return Ok(Some(entry));
         }
     }
@@ -321,7 +325,15 @@ impl<S: Source> Records<'_, S> {
         if let Record::Attribute { attribute, ids } = &record {
             self.formats.add(&Event { attribute: *attribute, ids: ids.clone() });
         }
-        Entry { offset, size: bytes.len() as u16, record, id, piece: None, was_compressed: false }
+        Entry {
+            offset,
+            size: bytes.len() as u16,
+            record,
+            id,
+            piece: None,
+            sampled: None,
+            was_compressed: false,
+        }
     }
 
     /// The next record of those that were compressed.
@@ -370,6 +382,12 @@ impl<S: Source> Records<'_, S> {
         self.at = self.at.saturating_add(len);
         Some(piece)
     }
+}
+
+/// Where the bytes are that a sample has of a hardware trace.
+fn sampled(entry: &Entry) -> Option<Piece> {
+    let Record::Sample { sampled: Some(Sampled { at, len }), .. } = entry.record else { return None };
+    Some(Piece { offset: entry.offset + (HEADER + at) as u64, len: len as u64 })
 }
 
 impl<S: Source> Iterator for Records<'_, S> {

@@ -4,7 +4,9 @@ mod support;
 
 use mote_perfdata::attribute::{flag, sample};
 use mote_perfdata::header::feature;
-use mote_perfdata::record::{Auxtrace, File, IdEntry, Lifetime, Mmap, Mode, Task, TimeConversion, aux, kind};
+use mote_perfdata::record::{
+    Auxtrace, File, IdEntry, Lifetime, Mmap, Mode, Task, TimeConversion, Vcpu, aux, kind,
+};
 use mote_perfdata::{Attribute, Error, Event, Features, NewPiece, PerfData, Piece, Record, SampleId, Writer};
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -54,9 +56,13 @@ fn some_records() -> Vec<Record> {
         Record::TextPoke { start: 1 << 63, old, new },
         Record::Lost { id: 17, count: 4 },
         Record::LostSamples(5),
-        Record::Sample { ip: 0x40_0010, address: 0, period: 9, mode: Mode::User, more: 0 },
+        Record::Sample { ip: 0x40_0010, address: 0, period: 9, mode: Mode::User, more: 0, sampled: None },
         Record::FinishedRound,
-        Record::IdIndex(vec![IdEntry { id: 17, idx: 0, cpu: -1, tid: 8 }]),
+        Record::IdIndex(vec![IdEntry { id: 17, idx: 0, cpu: -1, tid: 8, guest: None }]),
+        Record::IdIndex(vec![
+            IdEntry { id: 17, idx: 0, cpu: 2, tid: 8, guest: None },
+            IdEntry { id: 18, idx: 1, cpu: 2, tid: 9, guest: Some(Vcpu { machine: 4711, number: 3 }) },
+        ]),
         Record::TimeConversion(TimeConversion {
             shift: 10,
             mult: 427,
@@ -214,7 +220,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200), number in 0_usize..19, at: u16) {
+    fn any_bytes_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..200), number in 0_usize..20, at: u16) {
         // As a record of each kind, in a file from a pipe.
         for kind in (0..24).chain(64..84) {
             let mut all = b"PERFILE2\x10\0\0\0\0\0\0\0".to_vec();

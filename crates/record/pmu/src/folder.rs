@@ -2,10 +2,10 @@
 
 use crate::elsewhere::{Changed, Elsewhere};
 use crate::generated::{Copied, Generated, How};
-use crate::kernel::{Code, KCORE, Kcore};
 use crate::recorder::Output;
+use mote_capture::kernel::{Code, KCORE, Kcore};
 use mote_capture::perf::Notes;
-use mote_capture::{Head, Image, KERNEL, Note, Of, Processor, SIDEBAND, What, hex, name_of};
+use mote_capture::{Head, KERNEL, Note, Of, Processor, SIDEBAND, What, hex, name_of};
 use mote_clock::Sample;
 use mote_perfdata::intel_pt::Clock;
 use mote_perfdata::record::{EXECUTABLE, File as Which, Mmap, Mode, Task, is_anonymous};
@@ -200,9 +200,7 @@ impl Folder {
         let mut file = self.packets.files.create(KERNEL_FILE)?;
         file.write_all(&code.file())?;
         self.kernel_file = Some(file);
-        for (start, bytes, offset) in code.places() {
-            let path = KERNEL_FILE.into();
-            let what = What::Image(Image { start, bytes, path, offset, build_id: None });
+        for what in code.images(Path::new(KERNEL_FILE)) {
             write(&mut self.sideband, &of(KERNEL, None, what))?;
         }
         self.kcore = Some(kcore);

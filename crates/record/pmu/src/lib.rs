@@ -7,13 +7,13 @@
 //! | module | job |
 //! |---|---|
 //! | `device` | what the processor and its kernel can do |
-//! | `settings`, `filter` | what is wished, as the kernel is told it |
+//! | `settings` | what is wished, as the kernel is told it |
 //! | `machine` | the calls of the kernel |
 //! | `recorder` | events, their memory, rounds of reading it, losses |
 //! | `trace` | the memory of packets |
 //! | `folder`, `session` | a recording as a capture |
-//! | `kernel`, `elsewhere` | code that is of no file: the kernel's, and what programs write themselves |
-//! | `generated` | the latter, as it was when it became executable |
+//! | `elsewhere` | code that is of no file: what programs write themselves |
+//! | `generated` | the same, as it was when it became executable |
 //! | `command` | a command that waits until its events are open |
 //! | `simulated` | a machine with Intel PT that is none |
 #![forbid(unsafe_code)]
@@ -21,10 +21,8 @@
 mod command;
 pub mod device;
 mod elsewhere;
-mod filter;
 pub mod folder;
 mod generated;
-mod kernel;
 mod machine;
 mod recorder;
 mod session;
@@ -34,9 +32,9 @@ mod trace;
 
 pub use command::{Command, is_program};
 pub use device::{Device, NoDevice};
-pub use filter::{Filter, Find, Place};
 pub use folder::{Files, Folder};
 pub use machine::{AnyMachine, Linux, Machine};
+pub use mote_perfdata::filter::{Filter, Find, Place};
 pub use mote_sys::perf_count::TimeScale;
 pub use mote_sys::perf_ring::Kept;
 pub use recorder::{Error, Options, Output, Recorder, Summary, Targets};

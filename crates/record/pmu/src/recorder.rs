@@ -7,12 +7,12 @@
 //! memory of its own, wherever it runs: these are not inherited, since the kernel does not map them then.
 
 use crate::device::Device;
-use crate::filter::Filter;
 use crate::machine::Machine;
 use crate::settings::{Impossible, Settings};
 use crate::trace::TraceReader;
 use mote_capture::Of;
 use mote_perfdata::attribute::flag;
+use mote_perfdata::filter::Filter;
 use mote_perfdata::intel_pt::Clock;
 use mote_perfdata::record::{aux, kind};
 use mote_perfdata::{Attribute, Record, SampleFormat, SampleId};

@@ -1,6 +1,8 @@
 //! From records to bytes.
 
-use super::{EXECUTABLE, File, HEADER, Lifetime, Mmap, Mode, Record, SampleFormat, SampleId, Task, misc};
+use super::{
+    EXECUTABLE, File, HEADER, Lifetime, Mmap, Mode, Record, SampleFormat, SampleId, Task, Vcpu, misc,
+};
 use crate::Error;
 use crate::bytes::Out;
 
@@ -70,6 +72,13 @@ impl Record {
                 out.u64(entries.len() as u64);
                 for entry in entries {
                     out.u64(entry.id).u64(entry.idx).u64(entry.cpu as u64).u64(entry.tid as u64);
+                }
+                if entries.iter().any(|entry| entry.guest.is_some()) {
+                    for Vcpu { machine, number } in
+                        entries.iter().map(|entry| entry.guest.unwrap_or_default())
+                    {
+                        out.u64(machine as u64).u64(number.into());
+                    }
                 }
             }
             Record::AuxtraceInfo { kind, words } => {

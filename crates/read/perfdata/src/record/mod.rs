@@ -3,6 +3,7 @@
 mod encode;
 mod parse;
 mod sample_id;
+mod sampled;
 
 pub(crate) use parse::Header;
 pub use parse::is_anonymous;
@@ -60,6 +61,8 @@ pub mod kind {
     pub const AUXTRACE_INFO: u32 = 70;
     /// See [`Record::Auxtrace`](super::Record::Auxtrace).
     pub const AUXTRACE: u32 = 71;
+    /// More about an event of a file from a pipe: its unit, its name, its CPUs.
+    pub const EVENT_UPDATE: u32 = 78;
     /// See [`Record::TimeConversion`](super::Record::TimeConversion).
     pub const TIME_CONV: u32 = 79;
     /// See [`Record::Feature`](super::Record::Feature).
@@ -204,6 +207,26 @@ pub struct IdEntry {
     pub cpu: i64,
     /// Thread, or -1.
     pub tid: i64,
+    /// Its events are a virtual machine's, which [`IdEntry::tid`] runs.
+    pub guest: Option<Vcpu>,
+}
+
+/// A processor of a virtual machine (Linux 6.0: `perf inject --guest-data`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Vcpu {
+    /// The process that is the machine's VMM in the host; not 0.
+    pub machine: i32,
+    /// Its number in the machine.
+    pub number: u32,
+}
+
+/// Where the bytes of a hardware trace are in a record with a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// The first one, behind the record's header.
+    pub at: usize,
+    /// How many.
+    pub len: usize,
 }
 
 /// How the time stamp counter becomes nanoseconds of perf's clock (`PERF_RECORD_TIME_CONV`).
@@ -307,6 +330,8 @@ pub enum Record {
         mode: Mode,
         /// Bytes of it that are not looked at: call chains, registers, raw data.
         more: usize,
+        /// A part of a hardware trace.
+        sampled: Option<Sampled>,
     },
     /// An event of a file from a pipe: `struct perf_event_attr` and ids.
     Attribute {
@@ -317,7 +342,7 @@ pub enum Record {
     },
     /// The build id of a file.
     BuildId {
-        /// Process, or -1.
+        /// -1; of a file in a virtual machine, the process that is the machine's VMM.
         pid: i32,
         /// In which mode it is executed.
         mode: Mode,

@@ -2,7 +2,7 @@
 
 use super::{
     Auxtrace, EXECUTABLE, File, HEADER, IdEntry, Lifetime, Mmap, Mode, Record, SampleFormat, SampleId, Task,
-    TimeConversion, kind, misc,
+    TimeConversion, Vcpu, kind, misc,
 };
 use crate::Attribute;
 use crate::attribute::sample;
@@ -108,14 +108,7 @@ fn of_perf(kind: u32, misc: u16, mut body: Bytes<'_>) -> Option<Record> {
         kind::FINISHED_ROUND => Record::FinishedRound,
         kind::ID_INDEX => {
             let count = body.u64()?;
-            let mut entry = || {
-                let (id, idx, cpu, tid) = (body.u64()?, body.u64()?, body.u64()?, body.u64()?);
-                Some(IdEntry { id, idx, cpu: cpu as i64, tid: tid as i64 })
-            };
-            // There may be more behind them, of guests.
-            let most = usize::from(u16::MAX) / size_of::<IdEntry>();
-            let count = usize::try_from(count).ok().filter(|count| *count <= most)?;
-            Record::IdIndex((0..count).map(|_| entry()).collect::<Option<_>>()?)
+            Record::IdIndex(ids(count, body)?)
         }
         kind::AUXTRACE_INFO => {
             let (kind, _) = (body.u32()?, body.u32()?);
@@ -139,6 +132,26 @@ fn of_perf(kind: u32, misc: u16, mut body: Bytes<'_>) -> Option<Record> {
         kind::HEADER_FEATURE => Record::Feature { number: body.u64()?, bytes: body.0.to_vec() },
         _ => Record::Other { kind, bytes: body.0.to_vec() },
     })
+}
+
+/// Bytes of an id's entry, and of what is said of guests behind all of them (`struct id_index_entry`,
+/// `id_index_entry_2`).
+const ID_BYTES: usize = 32;
+const GUEST_BYTES: usize = 16;
+
+fn ids(count: u64, mut body: Bytes<'_>) -> Option<Vec<IdEntry>> {
+    let count = usize::try_from(count).ok().filter(|count| *count <= usize::from(u16::MAX) / ID_BYTES)?;
+    let mut entries = Bytes(body.take(count * ID_BYTES)?);
+    let mut guests = Bytes(body.take(count * GUEST_BYTES).unwrap_or_default());
+    let mut entry = || {
+        let (id, idx) = (entries.u64()?, entries.u64()?);
+        let (cpu, tid) = (entries.u64()?.cast_signed(), entries.u64()?.cast_signed());
+        let machine = guests.u64().map_or(0, |machine| machine as i32);
+        let number = guests.u64().map_or(0, |number| number as u32);
+        let guest = (machine != 0).then_some(Vcpu { machine, number });
+        Some(IdEntry { id, idx, cpu, tid, guest })
+    };
+    (0..count).map(|_| entry()).collect()
 }
 
 /// The words that are left; bytes that make no whole one are left out.
@@ -205,6 +218,7 @@ fn build_id(misc: u16, mut body: Bytes<'_>) -> Option<Record> {
 }
 
 fn sample(body: &[u8], misc: u16, format: SampleFormat) -> Option<(Record, SampleId)> {
+    let whole = body.len();
     let mut body = Bytes(body);
     let mut id = SampleId::default();
     let (mut ip, mut address, mut period) = (0, 0, 0);
@@ -227,8 +241,9 @@ fn sample(body: &[u8], misc: u16, format: SampleFormat) -> Option<(Record, Sampl
             _ => format.member(bit, &mut body, &mut id)?,
         }
     }
-    let record = Record::Sample { ip, address, period, mode: Mode::of(misc), more: body.0.len() };
-    Some((record, id))
+    let more = body.0.len();
+    let sampled = format.sampled(body, whole);
+    Some((Record::Sample { ip, address, period, mode: Mode::of(misc), more, sampled }, id))
 }
 
 /// The path of a mapping is not one of a file that can be read: memory of no file, or of one in memory.

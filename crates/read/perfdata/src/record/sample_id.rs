@@ -25,6 +25,10 @@ pub struct SampleId {
 pub struct SampleFormat {
     sample_type: u64,
     in_all: bool,
+    pub(super) read: u64,
+    pub(super) branches: u64,
+    pub(super) user_registers: u64,
+    pub(super) registers: u64,
 }
 
 /// What may stand there, in this order.
@@ -35,8 +39,14 @@ impl SampleFormat {
     /// That of an event.
     #[must_use]
     pub fn of(attribute: &Attribute) -> SampleFormat {
-        let in_all = attribute.flags & flag::SAMPLE_ID_ALL != 0;
-        SampleFormat { sample_type: attribute.sample_type, in_all }
+        SampleFormat {
+            sample_type: attribute.sample_type,
+            in_all: attribute.flags & flag::SAMPLE_ID_ALL != 0,
+            read: attribute.read_format,
+            branches: attribute.branches,
+            user_registers: attribute.user_registers,
+            registers: attribute.registers,
+        }
     }
 
     pub(crate) fn has(self, bit: u64) -> bool {

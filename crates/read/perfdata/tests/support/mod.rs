@@ -20,6 +20,9 @@ pub(crate) fn check(bytes: &[u8]) {
         let behind = entry.offset + u64::from(entry.size);
         assert!(entry.piece.is_none_or(|piece| piece.offset == behind));
         assert!(entry.piece.is_none_or(|piece| piece.offset + piece.len <= bytes.len() as u64));
+        let is_inside =
+            |piece: mote_perfdata::Piece| entry.offset < piece.offset && piece.offset + piece.len <= behind;
+        assert!(entry.sampled.is_none_or(is_inside), "{entry:?}");
         end = Some(entry.piece.map_or(behind, |piece| piece.offset + piece.len));
         again(&entry.record);
     }

@@ -42,7 +42,8 @@ impl Filter {
     /// A sentence about what is wrong, and what would be right.
     pub fn parse(text: &str, find: &Find<'_>) -> Result<Filter, String> {
         let text = text.replace('@', " @ ");
-        let words = text.split_whitespace().map(|word| word.trim_end_matches(','));
+        // As the kernel does it: a path cannot have a comma.
+        let words = text.split(|at: char| at.is_whitespace() || at == ',');
         let mut words = words.filter(|word| !word.is_empty()).peekable();
         let mut filter = Filter { text: String::new(), places: Vec::new() };
         while let Some(action) = words.next() {

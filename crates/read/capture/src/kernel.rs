@@ -1,12 +1,13 @@
 //! The kernel's code as it is in memory: patched where it has static keys, and moved where it has modules.
 //!
-//! `/proc/kcore` is an ELF file with the kernel's memory, for root; `/proc/kallsyms` says where its code is. What
-//! changes later is told by records, with its bytes (text_poke) or without (programs of eBPF).
+//! `/proc/kcore` is an ELF file with the kernel's memory, for root; `/proc/kallsyms` says where its code is. perf keeps
+//! copies of both (`perf record --kcore`). What changes later is told by records, with its bytes (text_poke) or without
+//! (programs of eBPF).
 
-use mote_capture::elf;
+use crate::elf;
+use crate::note::{Image, What};
 use mote_symbol::code_symbol;
 use mote_symbol::collect::kallsyms;
-use mote_sys::mem::PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -14,18 +15,19 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// The kernel's memory.
-pub(crate) const KCORE: &str = "/proc/kcore";
+pub const KCORE: &str = "/proc/kcore";
 /// Bytes of code that are copied.
 const CODE_MAX: u64 = 128 << 20;
 /// Most bytes of code of a module.
 const MODULE_MAX: u64 = 16 << 20;
 /// What has Intel PT (`EM_X86_64` of elf(5)).
 const X86_64: u16 = 62;
-const PAGE: u64 = PAGE_BYTES as u64;
+/// Bytes of a page.
+const PAGE: u64 = 0x1000;
 
 /// The kernel's memory, as an ELF file.
 #[derive(Debug)]
-pub(crate) struct Kcore {
+pub struct Kcore {
     file: File,
     /// Where it begins, how many bytes it has, and where they are in the file.
     segments: Vec<[u64; 3]>,
@@ -36,7 +38,7 @@ impl Kcore {
     ///
     /// # Errors
     /// There is none, only root may read it, or it is no such file.
-    pub(crate) fn open(path: &Path) -> io::Result<Kcore> {
+    pub fn open(path: &Path) -> io::Result<Kcore> {
         let file = File::open(path)?;
         let mut header = [0; 64];
         file.read_exact_at(&mut header, 0)?;
@@ -70,7 +72,7 @@ impl Kcore {
     ///
     /// # Errors
     /// They are not in the file, or cannot be read.
-    pub(crate) fn read(&self, start: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    pub fn read(&self, start: u64, bytes: u64) -> io::Result<Vec<u8>> {
         let has =
             |[at, len, _]: &&[u64; 3]| start >= *at && start - at < *len && *len - (start - at) >= bytes;
         let missing = || io::Error::new(io::ErrorKind::NotFound, format!("it has no memory at {start:#x}"));
@@ -83,12 +85,12 @@ impl Kcore {
 
 /// The kernel's code, and the names of its functions.
 #[derive(Debug)]
-pub(crate) struct Code {
+pub struct Code {
     parts: Vec<(u64, Vec<u8>)>,
     /// `/proc/kallsyms`.
     symbols: String,
     /// What could not be read, or was too much.
-    pub(crate) problem: Option<String>,
+    pub problem: Option<String>,
 }
 
 impl Code {
@@ -96,11 +98,15 @@ impl Code {
     ///
     /// # Errors
     /// Its memory or its symbols cannot be read.
-    pub(crate) fn read(kcore: &Kcore) -> io::Result<Code> {
+    pub fn read(kcore: &Kcore) -> io::Result<Code> {
         Code::by_symbols(kcore, kallsyms()?)
     }
 
-    fn by_symbols(kcore: &Kcore, symbols: String) -> io::Result<Code> {
+    /// That of a machine whose `/proc/kallsyms` was so.
+    ///
+    /// # Errors
+    /// No symbol says where code is, or its memory cannot be read.
+    pub fn by_symbols(kcore: &Kcore, symbols: String) -> io::Result<Code> {
         let (mut parts, mut left, mut problem) = (Vec::new(), CODE_MAX, None);
         for (start, end) in ranges(&symbols) {
             let bytes = end - start;
@@ -126,15 +132,28 @@ impl Code {
         Ok(Code { parts, symbols, problem })
     }
 
+    /// The code of the file at `path`, which is [`Code::file`]'s, as notes say it.
+    pub fn images(&self, path: &Path) -> impl Iterator<Item = What> {
+        let image = move |(start, bytes, offset)| Image {
+            start,
+            bytes,
+            path: path.to_owned(),
+            offset,
+            build_id: None,
+        };
+        self.places().map(move |place| What::Image(image(place)))
+    }
+
     /// The parts: where each is, how many bytes it has, and where these are in the file.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+    fn places(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let places = elf::places(&self.parts.iter().map(|(_, code)| code.len()).collect::<Vec<_>>());
         let parts = self.parts.iter().zip(places);
         parts.map(|((start, code), place)| (*start, code.len() as u64, place))
     }
 
     /// The code as an ELF file.
-    pub(crate) fn file(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn file(&self) -> Vec<u8> {
         let parts: Vec<(u64, &[u8])> =
             self.parts.iter().map(|(start, code)| (*start, code.as_slice())).collect();
         let symbols = self.symbols.lines().filter_map(code_symbol);
