@@ -74,6 +74,11 @@ fn manual() {
 }
 
 #[test]
+fn machines() {
+    check("machines.txt");
+}
+
+#[test]
 fn gaps() {
     check("gaps.txt");
 }
@@ -148,7 +153,10 @@ fn show(item: Item<mote_pt::flow::Block>) -> String {
             format!("packet {offset}{at}: {packet:x?}")
         }
         Item::Event { offset, event } => format!("event {offset}: {event:x?}"),
-        Item::Gap(gap) => format!("gap {}: {}", gap.offset, gap.cause),
+        Item::Gap(gap) => {
+            let of = if gap.is_guest { " in a guest" } else { "" };
+            format!("gap {}{of}: {}", gap.offset, gap.cause)
+        }
     }
 }
 

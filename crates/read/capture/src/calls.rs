@@ -1,5 +1,6 @@
 //! Functions that were called: how often, and for how many instructions.
 
+use crate::code::Code;
 use crate::follow::Summary;
 use crate::stream::Part;
 use mote_pt::flow::calls::{Call, CallSink, Calls, Escape};
@@ -29,21 +30,27 @@ pub type Functions = HashMap<(Space, u64), Function>;
 ///
 /// # Cost
 /// A few nanoseconds a call; of each part, as many entries as it has functions, and as calls reach over its ends.
-pub struct CallTable(State);
+pub struct CallTable<'c>(State<'c>, Option<&'c Code>);
 
-enum State {
-    Part(Calls<OfPart>),
-    Whole(Calls<Table>),
+enum State<'c> {
+    Part(Calls<OfPart<'c>>),
+    Whole(Calls<Table<'c>>),
 }
 
-impl Default for CallTable {
-    /// No calls.
-    fn default() -> CallTable {
-        CallTable(State::Whole(Calls::new(Table::default())))
+impl Default for CallTable<'_> {
+    /// No calls; functions that are entered from what is not traced are not told from others.
+    fn default() -> Self {
+        CallTable(State::Whole(Calls::new(Table::default())), None)
     }
 }
 
-impl CallTable {
+impl<'c> CallTable<'c> {
+    /// No calls, through code that says where functions begin.
+    #[must_use]
+    pub fn of(code: &'c Code) -> CallTable<'c> {
+        CallTable(State::Whole(Calls::new(Table::of(code))), Some(code))
+    }
+
     /// What was counted of each function, after the last block.
     #[must_use]
     pub fn functions(self) -> Functions {
@@ -54,7 +61,7 @@ impl CallTable {
     }
 }
 
-impl Sink for CallTable {
+impl Sink for CallTable<'_> {
     const NEEDS_TIME: bool = false;
 
     #[inline]
@@ -87,9 +94,10 @@ impl Sink for CallTable {
     }
 }
 
-impl Summary for CallTable {
+impl Summary for CallTable<'_> {
     fn begin(&mut self, _: &Part) {
-        self.0 = State::Part(Calls::of_part(OfPart::default()));
+        let table = Table { code: self.1, ..Table::default() };
+        self.0 = State::Part(Calls::of_part(OfPart { table, ..OfPart::default() }));
     }
 
     fn end(&mut self, place: Option<u64>) {
@@ -98,7 +106,7 @@ impl Summary for CallTable {
         }
     }
 
-    fn append(&mut self, next: CallTable) {
+    fn append(&mut self, next: Self) {
         let (State::Whole(whole), State::Part(part)) = (&mut self.0, next.0) else { return };
         let base = whole.instructions();
         let OfPart { table, segments, .. } = part.into_sink();
@@ -113,11 +121,13 @@ impl Summary for CallTable {
 
 /// The calls of a flow.
 #[derive(Default)]
-pub(crate) struct Table {
+pub(crate) struct Table<'c> {
     pub(crate) functions: Functions,
     /// Of each call that is under way: the function, and the instructions of the calls in it.
     pub(crate) open: VecDeque<((Space, u64), u64)>,
     pub(crate) space: Space,
+    /// What says where functions begin.
+    code: Option<&'c Code>,
 }
 
 /// Calls of a part that have ended in it, between two escapes, with none of the part around them.
@@ -129,7 +139,12 @@ struct Ended {
     instructions: u64,
 }
 
-impl Table {
+impl<'c> Table<'c> {
+    /// Of calls through code that says where functions begin.
+    pub(crate) fn of(code: &'c Code) -> Table<'c> {
+        Table { code: Some(code), ..Table::default() }
+    }
+
     /// A call ends; gives the function, whether it is the outermost of its calls, and whether no other is around it.
     fn end(&mut self, instructions: u64) -> Option<((Space, u64), bool, bool)> {
         let (key, inside) = self.open.pop_back()?;
@@ -171,7 +186,7 @@ impl Table {
     }
 }
 
-impl CallSink for Table {
+impl CallSink for Table<'_> {
     fn call(&mut self, call: Call) {
         match call {
             Call::Begin { function, depth, .. } => {
@@ -195,13 +210,17 @@ impl CallSink for Table {
     fn space(&mut self, space: Space) {
         self.space = space;
     }
+
+    fn is_function(&self, address: u64) -> bool {
+        self.code.is_some_and(|code| code.is_function(self.space, address))
+    }
 }
 
 /// The calls of a part.
 #[derive(Default)]
-struct OfPart {
+struct OfPart<'c> {
     /// Totals are in the segments.
-    table: Table,
+    table: Table<'c>,
     now: Ended,
     segments: Vec<Segment>,
 }
@@ -213,7 +232,7 @@ struct Segment {
     then: Escape,
 }
 
-impl CallSink for OfPart {
+impl CallSink for OfPart<'_> {
     fn call(&mut self, call: Call) {
         match call {
             Call::Begin { .. } => self.table.call(call),
@@ -240,14 +259,22 @@ impl CallSink for OfPart {
     fn space(&mut self, space: Space) {
         self.table.space(space);
     }
+
+    fn is_function(&self, address: u64) -> bool {
+        self.table.is_function(address)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elf;
+    use crate::files::Files;
+    use crate::note::{Image, Note, What};
     use mote_pt::errata::Errata;
     use mote_pt::flow::{Cause, Start};
     use mote_pt::insn::Class;
+    use std::path::Path;
 
     /// Something that a flow says.
     #[derive(Clone, Copy)]
@@ -295,9 +322,21 @@ mod tests {
                 42 => said.push(Said::Event(Event::Overflow)),
                 43..=45 => {
                     said.push(Said::Event(Event::Disabled { from: None, to: Some(0x77_0000) }));
-                    let back = stack.last().copied().filter(|_| random(2) == 0).unwrap_or(at);
+                    let back = match random(3) {
+                        0 => stack.last().copied().unwrap_or(at),
+                        1 => 0x1000 * (1 + random(20)),
+                        _ => at,
+                    };
                     said.push(Said::Event(Event::Enabled { address: back, by: Start::Pge }));
                     at = back;
+                }
+                // A system call or an interrupt; perhaps a signal is handled then.
+                101..=104 => {
+                    let from = Some(at).filter(|_| random(2) == 0);
+                    said.push(Said::Event(Event::Disabled { from, to: None }));
+                    let to = if random(2) == 0 { at } else { 0x1000 * (1 + random(20)) };
+                    said.push(Said::Event(Event::Enabled { address: to, by: Start::Pge }));
+                    at = to;
                 }
                 46..=47 => {
                     let to = 0x1000 * (1 + random(20));
@@ -323,23 +362,39 @@ mod tests {
         said
     }
 
+    /// Code whose functions begin at each 0x1000.
+    fn code() -> Code {
+        let text = vec![0x90; 0x16000];
+        let functions: Vec<(u64, String)> =
+            (1..=20).map(|page| (0x1000 * page, format!("f{page}"))).collect();
+        let names: Vec<(u64, &str)> = functions.iter().map(|(at, name)| (*at, name.as_str())).collect();
+        let files = Files::default();
+        files.add(Path::new("app"), elf::file(62, &[(0x1000, &text)], &names));
+        let offset = elf::places(&[text.len()])[0];
+        let image =
+            Image { start: 0x1000, bytes: text.len() as u64, path: "app".into(), offset, build_id: None };
+        let what = What::Image(image);
+        Code::of([Note { pid: 7, tid: 7, cpu: None, instructions: None, time: None, what }].iter(), 7, &files)
+    }
+
     fn tell(table: &mut CallTable, said: &[Said]) {
         let graph = Graph::new(0);
         for said in said {
             match said {
                 Said::Block(block) => table.block(block, &graph),
                 Said::Event(event) => table.event(0, *event),
-                Said::Gap => table.gap(Gap { offset: 0, cause: Cause::Damage }),
+                Said::Gap => table.gap(Gap { offset: 0, cause: Cause::Damage, is_guest: false }),
             }
         }
     }
 
     /// The functions, of a whole or joined of parts that end where `is_end` says so. Parts end between two blocks only,
     /// or where tracing is off.
-    fn functions(said: &[Said], is_end: impl Fn(usize) -> bool) -> Functions {
-        let mut whole = CallTable::default();
+    fn functions(code: &Code, said: &[Said], is_end: impl Fn(usize) -> bool) -> Functions {
+        let mut whole = CallTable::of(code);
         let mut begin = 0;
-        let part = Part { index: 0, offset: 0, bytes: Vec::new(), own: 0, errata: Errata::default() };
+        let part =
+            Part { index: 0, offset: 0, bytes: Vec::new(), own: 0, is_new: false, errata: Errata::default() };
         for at in 1..=said.len() {
             let place = match (said[at - 1], said.get(at)) {
                 (_, None) | (Said::Event(Event::Disabled { .. }), _) => None,
@@ -347,7 +402,7 @@ mod tests {
                 _ => continue,
             };
             if at == said.len() || is_end(at) {
-                let mut next = CallTable::default();
+                let mut next = CallTable::of(code);
                 next.begin(&part);
                 tell(&mut next, &said[begin..at]);
                 next.end(place);
@@ -360,14 +415,16 @@ mod tests {
 
     #[test]
     fn calls_of_parts_are_those_of_the_whole() {
+        let code = code();
+        assert!(code.is_function(Space(0), 0x2000) && !code.is_function(Space(0), 0x2010));
         for seed in 1..200 {
             let said = flow(seed * 0x9e37_79b9);
-            let mut whole = CallTable::default();
+            let mut whole = CallTable::of(&code);
             tell(&mut whole, &said);
             let whole = whole.functions();
             assert!(whole.values().map(|function| function.calls).sum::<u64>() > 100);
             for every in [1, 7, 100, 1000] {
-                let joined = functions(&said, |at| at.is_multiple_of(every));
+                let joined = functions(&code, &said, |at| at.is_multiple_of(every));
                 assert!(joined == whole, "seed {seed}, parts of {every}: {joined:?} is not {whole:?}");
             }
         }

@@ -1,9 +1,13 @@
 //! A capture: its streams, and what is known of them.
 
-use crate::code::Code;
+use crate::code::{Code, Tracing};
 use crate::error::Error;
 use crate::files::Files;
+use crate::filter;
+use crate::guests::Guests;
+use crate::moment::Moment;
 use crate::note::{Head, KERNEL, Note, Processor, What};
+use crate::processor::threads_of;
 use crate::stream::{Bytes, Of};
 use crate::truth::{self, Truth};
 use mote_pt::errata::Cpu;
@@ -28,6 +32,7 @@ pub struct Capture {
     streams: BTreeMap<Of, Stream>,
     notes: Vec<Note>,
     threads: Threads,
+    guests: Guests,
     problems: Vec<String>,
     files: Files,
 }
@@ -69,13 +74,14 @@ impl Stream {
 }
 
 impl Capture {
-    /// Reads what is known beside the packets: of a directory, of a recording that has a capture in it, or of a file of
-    /// perf. What was cut in the middle of a line has a problem, and no less than what is before.
+    /// Reads what is known beside the packets: of a directory, of a recording that has a capture in it, or of a file or
+    /// a directory of perf. What was cut in the middle of a line has a problem, and no less than what is before.
     ///
     /// # Errors
     /// It is no capture, or is damaged.
     pub fn open(path: &Path) -> Result<Capture, Error> {
-        if path.is_file() { crate::perf::open(path) } else { Capture::of_folder(path) }
+        let is_perf = path.is_file() || crate::perf::is_one(path);
+        if is_perf { crate::perf::open(path) } else { Capture::of_folder(path) }
     }
 
     fn of_folder(path: &Path) -> Result<Capture, Error> {
@@ -124,7 +130,24 @@ impl Capture {
         let streams = streams.into_iter().map(stream).collect();
         let processor = processor.by_clocks(&notes);
         let files = Files::of(folder.clone().unwrap_or_default());
-        Capture { folder, processor, streams, notes, threads, problems, files }.with_errata()
+        let guests = Guests::default();
+        let mut capture = Capture { folder, processor, streams, notes, threads, guests, problems, files };
+        if let Err(why) = filter::addresses(&capture.processor.filter, capture.notes.iter()) {
+            capture
+                .problems
+                .push(format!("its filter `{}` is not understood: {why}", capture.processor.filter));
+        }
+        if capture.processor.no_branches {
+            let why = "no code can be followed: it was recorded without packets of branches (branch=0)";
+            capture.problems.push(why.to_owned());
+        }
+        capture.with_errata()
+    }
+
+    /// With code of virtual machines, and files that are not on the disk.
+    pub(crate) fn with_guests(self, guests: Guests, files: Vec<(PathBuf, Vec<u8>)>) -> Capture {
+        files.into_iter().for_each(|(path, bytes)| self.files.add(&path, bytes));
+        Capture { guests, ..self }
     }
 
     /// Says which processor it was, where the capture does not, or not rightly.
@@ -200,15 +223,24 @@ impl Capture {
     /// The code that a stream may lead through.
     #[must_use]
     pub fn code(&self, stream: &Stream) -> Code {
-        let code = match stream.of {
-            Of::Cpu(cpu) => Code::of_cpu(&self.notes, cpu, &self.files),
+        let is_its_own = |note: &&Note| match stream.of {
+            Of::Cpu(_) => true,
+            Of::Thread(_) => [stream.pid, KERNEL].contains(&note.pid),
+        };
+        let notes = self.notes.iter().filter(is_its_own);
+        let (code, runs) = match stream.of {
+            Of::Cpu(cpu) => (Code::of_cpu(&self.notes, cpu, &self.files), threads_of(&self.notes, cpu)),
             Of::Thread(tid) => {
-                let notes = self.notes.iter().filter(|note| [stream.pid, KERNEL].contains(&note.pid));
-                Code::of(notes, tid, &self.files)
+                (Code::of(notes.clone(), tid, &self.files), vec![(Moment::BEGIN, (stream.pid, tid))])
             }
         };
+        let tracing = Tracing {
+            filter: filter::addresses(&self.processor.filter, notes).unwrap_or_default(),
+            is_without_branches: self.processor.no_branches,
+        };
         let (mtc, tsc_per_art) = (self.processor.mtc, Some(self.processor.tsc_per_art));
-        code.with_clocks(Clocks { mtc, tsc_per_art, ..Clocks::default() })
+        let clocks = Clocks { mtc, tsc_per_art, ..Clocks::default() };
+        self.guests.add_to(code, &runs, &self.files).with_clocks(clocks).with_tracing(tracing)
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Found {
     pub gaps: Vec<Gap>,
     /// How many there are.
     pub gap_count: u64,
+    /// How many of these are in virtual machines.
+    pub guest_gaps: u64,
     /// How often code has changed at a time that is not known ([`Code::uncertain`]).
     pub uncertain: u64,
     /// Between which instructions what was followed differs first from what was executed; where that is known.
@@ -73,6 +75,7 @@ impl Sink for Found {
 
     fn gap(&mut self, gap: Gap) {
         self.gap_count += 1;
+        self.guest_gaps += u64::from(gap.is_guest);
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(gap);
         }
@@ -101,6 +104,7 @@ impl Summary for Found {
         self.instructions.append(&next.instructions);
         self.overflows += next.overflows;
         self.gap_count += next.gap_count;
+        self.guest_gaps += next.guest_gaps;
         let room = GAPS_MAX - self.gaps.len();
         self.gaps.extend(next.gaps.into_iter().take(room));
     }

@@ -9,6 +9,7 @@ use mote_pt::time::Clocks;
 use mote_symbol::{PerfMap, Symbol, demangle};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +30,10 @@ pub struct Code {
     entries: Option<Entries>,
     /// From when on which thread runs, where the code is that of a processor.
     runs: Vec<(Moment, i32)>,
+    /// From when on which version counts for packets of virtual machines; none, where no code of one is known.
+    guests: Versions,
+    /// How it was traced.
+    tracing: Tracing,
     /// The clocks by which these count.
     clocks: Clocks,
     /// How many versions were adopted.
@@ -51,6 +56,15 @@ pub struct Uncertain {
     pub since: u64,
     /// When it was the later one; nothing where that is not known.
     pub until: Option<u64>,
+}
+
+/// How a processor was told to trace, as far as readers need to know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tracing {
+    /// Which addresses; all, where there are none.
+    pub(crate) filter: Vec<RangeInclusive<u64>>,
+    /// No packets of branches were asked for (BranchEn is clear).
+    pub(crate) is_without_branches: bool,
 }
 
 /// Something that is mapped.
@@ -93,6 +107,9 @@ pub struct Place {
 }
 
 impl Code {
+    /// The version that has no code at all.
+    pub(crate) const NOTHING: Space = Space(u64::MAX - 1);
+
     /// From the notes about a process, as thread `tid` has met them.
     pub(crate) fn of<'n>(notes: impl Iterator<Item = &'n Note>, tid: i32, files: &Files) -> Code {
         let mut notes = notes.peekable();
@@ -127,6 +144,50 @@ impl Code {
         self.problems.extend(news);
         self.uncertain.extend(other.uncertain);
         other.versions.into_iter().map(|(from, space)| (from, named(space))).collect()
+    }
+
+    /// Adds all of the code of a processor, as [`Code::adopt`] adds that of a process.
+    pub(crate) fn adopt_pairs(&mut self, mut other: Code) -> Versions {
+        let (first, before) = (self.spaces, self.pairs.len() as u64);
+        let spaces = other.spaces;
+        let pairs = std::mem::take(&mut other.pairs);
+        self.pairs.extend(pairs.into_iter().map(|pair| pair.map(|space| Space(space.0 + first))));
+        let versions = std::mem::take(&mut other.versions);
+        self.adopt(other);
+        self.spaces = first + spaces;
+        versions.into_iter().map(|(from, space)| (from, Space(space.0 + before))).collect()
+    }
+
+    /// The same code, whose versions are pairs, as those of a processor are.
+    pub(crate) fn paired(self) -> Code {
+        if !self.pairs.is_empty() {
+            return self;
+        }
+        let mut all = Code { runs: self.runs.clone(), ..Code::default() };
+        let versions = all.adopt(self);
+        all.pairs = versions.iter().map(|(_, space)| [*space; 2]).collect();
+        all.versions = versions.iter().zip(0..).map(|((from, _), number)| (*from, Space(number))).collect();
+        all
+    }
+
+    /// Says from when on which version counts for packets of virtual machines.
+    pub(crate) fn set_guests(&mut self, guests: Versions) {
+        self.guests = guests;
+    }
+
+    /// From when on each version counts for packets of virtual machines.
+    pub(crate) fn guests(&self) -> &[(Moment, Space)] {
+        &self.guests
+    }
+
+    /// Says how it was traced.
+    pub(crate) fn with_tracing(self, tracing: Tracing) -> Code {
+        Code { tracing, ..self }
+    }
+
+    /// How it was traced.
+    pub(crate) fn tracing(&self) -> &Tracing {
+        &self.tracing
     }
 
     /// Says from when on which version counts.
@@ -174,9 +235,7 @@ impl Code {
     /// How the clocks run by which versions count, or threads; nothing where none counts by time.
     pub(crate) fn clocks(&self) -> Option<Clocks> {
         let counts_by_time = |from: &Moment| matches!(from, Moment::Time(_) | Moment::Return(_));
-        let of_entries = self.entries.iter().flat_map(Entries::moments);
-        let versions = self.versions.iter().map(|(from, _)| from).chain(of_entries);
-        let mut all = versions.chain(self.runs.iter().map(|(from, _)| from));
+        let mut all = self.moments().chain(self.runs.iter().map(|(from, _)| from));
         all.any(counts_by_time).then(|| self.clocks.clone())
     }
 
@@ -187,9 +246,13 @@ impl Code {
 
     /// Whether a version counts from one of the stream's instructions on that is not the first.
     pub(crate) fn changes_by_count(&self) -> bool {
+        self.moments().any(|from| matches!(from, Moment::Instructions(1..)))
+    }
+
+    /// All moments from which a version counts.
+    fn moments(&self) -> impl Iterator<Item = &Moment> {
         let of_entries = self.entries.iter().flat_map(Entries::moments);
-        let mut all = self.versions.iter().map(|(from, _)| from).chain(of_entries);
-        all.any(|from| matches!(from, Moment::Instructions(1..)))
+        self.versions.iter().chain(&self.guests).map(|(from, _)| from).chain(of_entries)
     }
 
     /// What is to be said of files that are not what they were.
@@ -230,6 +293,17 @@ impl Code {
         Some(Place { function, offset, bytes, file: file.path.clone() })
     }
 
+    /// Whether a function begins at an address.
+    #[must_use]
+    pub fn is_function(&self, space: Space, address: u64) -> bool {
+        let begins = |(_, part): (u64, &Part)| {
+            let (file, at) = (part.file.as_ref()?, address.wrapping_sub(part.shift));
+            let tables = [file.image.as_ref().map(|image| &image.table), file.separate.as_ref()];
+            tables.into_iter().flatten().find_map(|table| table.find(at)).map(|symbol| symbol.address == at)
+        };
+        self.part(space, address).and_then(begins) == Some(true)
+    }
+
     /// The file that the code at an address is of, and its address there.
     #[must_use]
     pub fn in_file(&self, space: Space, address: u64) -> Option<(&Path, u64)> {
@@ -263,21 +337,27 @@ impl image::Image for Code {
     }
 }
 
-/// Code as it is at a moment.
+/// Code as it is at a moment: of the host, and of the virtual machine that it runs.
 #[derive(Debug)]
 pub(crate) struct Now<'c> {
     code: &'c Code,
-    space: Cell<Space>,
+    host: Cell<Space>,
+    guest: Cell<Space>,
 }
 
 impl<'c> Now<'c> {
     pub(crate) fn new(code: &'c Code) -> Now<'c> {
-        Now { code, space: Cell::new(Space::ANY) }
+        Now { code, host: Cell::new(Space::ANY), guest: Cell::new(Code::NOTHING) }
     }
 
-    /// It is this version from here on.
+    /// The host's is this version from here on.
     pub(crate) fn change(&self, space: Space) {
-        self.space.set(space);
+        self.host.set(space);
+    }
+
+    /// The virtual machine's is.
+    pub(crate) fn change_guest(&self, space: Space) {
+        self.guest.set(space);
     }
 }
 
@@ -287,9 +367,9 @@ impl image::Image for Now<'_> {
     }
 
     /// Which process runs is said by notes. The kernel and a program may have address spaces of their own (page table
-    /// isolation), and the kernel gives them new ones.
-    fn space(&self, _cr3: u64, _is_guest: bool) -> Space {
-        self.space.get()
+    /// isolation), and the kernel gives them new ones. A guest's addresses are never those of the host.
+    fn space(&self, _cr3: u64, is_guest: bool) -> Space {
+        if is_guest { self.guest.get() } else { self.host.get() }
     }
 }
 

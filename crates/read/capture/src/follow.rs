@@ -260,6 +260,8 @@ pub(crate) struct Following<'f, S> {
     points: Option<pace::Points>,
     /// The versions of a process whose address space was entered, until these count.
     entered: Option<&'f Versions>,
+    /// Packets are of a virtual machine.
+    is_guest: bool,
     /// Which thread runs next, where the stream is a processor's.
     runs: Peekable<slice::Iter<'f, (Moment, i32)>>,
 }
@@ -275,6 +277,7 @@ impl<'f, S: Sink> Following<'f, S> {
             reached: Reached::default(),
             points: None,
             entered: None,
+            is_guest: false,
             runs: code.runs().iter().peekable(),
         }
     }
@@ -298,26 +301,36 @@ impl<'f, S: Sink> Following<'f, S> {
         goes_on: impl Fn(&S) -> bool,
     ) -> (Graph, Option<u64>) {
         self.end = part.end();
+        if part.is_new {
+            self.sink.event(part.offset, Event::Cut);
+        }
         self.points = self.code.clocks().map(|clocks| pace::Points::of(part.packets(), clocks));
         let items = part.packets().filter(is_said::<S>);
         let packets = items.map(|item| (item.offset, item.what));
         let now = Now::new(self.code);
-        let mut flow = Flow::new(packets, &now).with_graph(graph).with_errata(part.errata);
+        let tracing = self.code.tracing();
+        let flow = Flow::new(packets, &now).with_graph(graph).with_errata(part.errata);
+        let flow = flow.with_filter(tracing.filter.iter().cloned());
+        let mut flow = if tracing.is_without_branches { flow.without_branches() } else { flow };
         let mut versions = self.code.versions().iter().peekable();
+        let mut guests = self.code.guests().iter().peekable();
         loop {
             self.look_who_runs();
             if let Some(entered) = self.entered.take() {
                 versions = entered.iter().peekable();
             }
             let (instructions, reached) = (self.instructions, self.reached);
-            let mut last = None;
-            while let Some((_, space)) = versions.next_if(|(from, _)| from.is_reached(instructions, reached))
-            {
-                last = Some(*space);
-            }
-            if let Some(space) = last {
+            if let Some(space) = last_reached(&mut versions, instructions, reached) {
                 now.change(space);
-                flow.change_space(space, self);
+                if !self.is_guest {
+                    flow.change_space(space, self);
+                }
+            }
+            if let Some(space) = last_reached(&mut guests, instructions, reached) {
+                now.change_guest(space);
+                if self.is_guest {
+                    flow.change_space(space, self);
+                }
             }
             let next = versions.peek().map_or(u64::MAX, |(from, _)| from.instructions());
             let next = next.min(self.runs.peek().map_or(u64::MAX, |(from, _)| from.instructions()));
@@ -329,6 +342,19 @@ impl<'f, S: Sink> Following<'f, S> {
             }
         }
     }
+}
+
+/// The last of the versions that count by now, of those that did not before.
+fn last_reached<'v>(
+    versions: &mut Peekable<impl Iterator<Item = &'v (Moment, Space)>>,
+    instructions: u64,
+    reached: Reached,
+) -> Option<Space> {
+    let mut last = None;
+    while let Some((_, space)) = versions.next_if(|(from, _)| from.is_reached(instructions, reached)) {
+        last = Some(*space);
+    }
+    last
 }
 
 /// How far time had come at an event. Where tracing begins, a program comes back from the kernel: what that has mapped
@@ -366,7 +392,10 @@ impl<S: Sink> Sink for Following<'_, S> {
             self.reached = reached_at(points, offset, &event);
         }
         self.look_who_runs();
-        if let Event::AddressSpace { cr3, .. } = event {
+        if let Event::AddressSpace { is_guest, .. } = event {
+            self.is_guest = is_guest;
+        }
+        if let Event::AddressSpace { cr3, is_guest: false } = event {
             let (instructions, reached) = (self.instructions, self.reached);
             let entered = self.code.entered(cr3, |from| from.is_reached(instructions, reached));
             self.entered = entered.or(self.entered);
@@ -422,6 +451,10 @@ impl<S: Sink> Sink for Joint<'_, S> {
             Event::Mode { .. } => mode.replace(event) != Some(event),
             Event::AddressSpace { .. } => paging.replace(event) != Some(event),
             Event::Vmcs(_) => vmcs.replace(event) != Some(event),
+            Event::Cut => {
+                *place = None;
+                true
+            }
             _ => true,
         };
         if is_new {

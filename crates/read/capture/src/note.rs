@@ -46,6 +46,12 @@ pub struct Processor {
     /// How the time stamp counter is the kernel's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
+    /// Which addresses were traced, as the kernel writes it (`filter 0x1139/0x40@/bin/app`); all, where it is empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub filter: String,
+    /// There are no packets of branches (BranchEn is clear): no code can be followed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_branches: bool,
     /// Family, model and stepping of CPUID.1, for errata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<[u32; 3]>,

@@ -2,6 +2,7 @@
 
 use crate::code::{Code, Making};
 use crate::files::Files;
+use crate::guests::Run;
 use crate::moment::Moment;
 use crate::note::{KERNEL, Note, What};
 use crate::versions::{Entries, Versions};
@@ -10,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 impl Code {
     /// From all notes, as processor `cpu` has met them: which process it ran is said by notes of switches. Where none
-    /// is of it, packets say it (PIP), if there are notes of address spaces; or else it ran the only process that there
-    /// is. The kernel's code is that of all of them.
+    /// is of it, packets say it (PIP), if there are notes of address spaces; or else it ran the only process of which
+    /// code is known. Of several, nobody knows which: the kernel's code is all that there is then. It is that of all
+    /// of them.
     ///
     /// # Cost
     /// Each process has versions of its own, and so has the kernel; switches between them have none.
@@ -22,14 +24,17 @@ impl Code {
         let entries = if runs.is_empty() { entries(notes, cpu) } else { Vec::new() };
         let mut processes: BTreeSet<i32> = runs.iter().map(|(_, pid)| *pid).collect();
         processes.extend(entries.iter().map(|(_, _, pid)| *pid));
+        let by_process = by_process(notes, cpu);
         if processes.is_empty() {
-            processes = notes.iter().map(|note| note.pid).filter(|pid| *pid != KERNEL).collect();
+            processes = by_process.keys().copied().filter(|pid| *pid != KERNEL).collect();
+            if processes.len() > 1 {
+                processes.clear();
+            }
         }
         if processes.is_empty() || !entries.is_empty() {
             processes.insert(KERNEL);
         }
         let mut all = Code::default();
-        let by_process = by_process(notes, cpu);
         let made = |pid: i32| {
             let mut making = Making::of(pid, files);
             for number in by_process.get(&pid).into_iter().flatten() {
@@ -63,6 +68,21 @@ impl Code {
         all.set_runs(here().enumerate().map(begin).collect());
         all
     }
+
+    /// From all notes, nothing but the kernel's code.
+    pub(crate) fn of_kernel(notes: &[Note], files: &Files) -> Code {
+        let kernel: Vec<Note> = notes.iter().filter(|note| note.pid == KERNEL).cloned().collect();
+        Code::of_cpu(&kernel, 0, files)
+    }
+}
+
+/// Which thread runs on a processor from when on; the first one from the begin.
+pub(crate) fn threads_of(notes: &[Note], cpu: u32) -> Vec<Run> {
+    let here = notes.iter().filter(|note| note.what == What::Switch && note.cpu == Some(cpu));
+    let run = |(number, note): (usize, &Note)| {
+        (if number == 0 { Moment::BEGIN } else { moment(note, cpu) }, (note.pid, note.tid))
+    };
+    here.enumerate().map(run).collect()
 }
 
 /// What a processor may lead through at a time: a version of a process, and one of the kernel.

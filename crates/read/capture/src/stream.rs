@@ -57,6 +57,8 @@ struct Piece {
     /// Where it begins and ends in the stream.
     begin: u64,
     end: u64,
+    /// It does not go on where the one before has ended.
+    is_new: bool,
 }
 
 impl Bytes {
@@ -79,7 +81,7 @@ impl Bytes {
     /// It cannot be opened, or has no PSB, where readers begin.
     pub fn of_packets(path: &Path) -> Result<Bytes, Error> {
         let bytes = Bytes::of_file(path)?;
-        let first = match bytes.parts().next_part() {
+        let first = match bytes.parts_of_all().next_part() {
             Err(Error::NoPsb { .. }) => None,
             first => first?,
         };
@@ -91,14 +93,39 @@ impl Bytes {
     pub fn push(&mut self, file: Arc<File>, path: Arc<PathBuf>, at: u64, bytes: u64) {
         let begin = self.len();
         if bytes > 0 {
-            self.pieces.push(Piece { file, path, at, begin, end: begin.saturating_add(bytes) });
+            let end = begin.saturating_add(bytes);
+            self.pieces.push(Piece { file, path, at, begin, end, is_new: false });
         }
+    }
+
+    /// The same, of a piece that does not go on where the one before has ended: packets between them are not there, as
+    /// between two snapshots. It begins with a packet.
+    pub fn push_anew(&mut self, file: Arc<File>, path: Arc<PathBuf>, at: u64, bytes: u64) {
+        let count = self.pieces.len();
+        self.push(file, path, at, bytes);
+        if let Some(piece) = self.pieces.get_mut(count) {
+            piece.is_new = count > 0;
+        }
+    }
+
+    /// Where the pieces end of which one goes on where another has ended, from an offset on.
+    fn end_from(&self, offset: u64) -> u64 {
+        let behind = self.pieces.partition_point(|piece| piece.begin <= offset);
+        let next = self.pieces.get(behind..).and_then(|pieces| pieces.iter().find(|piece| piece.is_new));
+        next.map_or(self.len(), |piece| piece.begin)
+    }
+
+    /// Whether a piece begins there that does not go on where the one before has ended.
+    fn is_new_at(&self, offset: u64) -> bool {
+        let at = self.pieces.partition_point(|piece| piece.begin < offset);
+        self.pieces.get(at).is_some_and(|piece| piece.begin == offset && piece.is_new)
     }
 
     /// Adds all pieces of another one.
     pub fn append(&mut self, other: &Bytes) {
-        for piece in &other.pieces {
-            self.push(piece.file.clone(), piece.path.clone(), piece.at, piece.end - piece.begin);
+        for Piece { file, path, at, begin, end, is_new } in &other.pieces {
+            let push = if *is_new { Bytes::push_anew } else { Bytes::push };
+            push(self, file.clone(), path.clone(), *at, end - begin);
         }
     }
 
@@ -159,10 +186,17 @@ impl Bytes {
         self.part.unwrap_or(best as usize)
     }
 
-    /// Reads the packets in parts that begin at a PSB, each of bounded size.
+    /// Reads the packets in parts that begin at a PSB, each of bounded size. What is before the first PSB is left out:
+    /// it may begin in the middle of a packet, and would be taken for others.
     #[must_use]
     pub fn parts(&self) -> Parts<'_> {
-        Parts { bytes: self, at: 0, read: Vec::new(), next: 0 }
+        Parts { bytes: self, at: 0, read: Vec::new(), next: 0, begins_at_psb: true, is_new: false }
+    }
+
+    /// The same, with what is before the first PSB, whatever it is.
+    #[must_use]
+    pub fn parts_of_all(&self) -> Parts<'_> {
+        Parts { begins_at_psb: false, ..self.parts() }
     }
 }
 
@@ -184,6 +218,8 @@ pub struct Part {
     pub bytes: Vec<u8>,
     /// How many of the bytes are its own.
     pub own: usize,
+    /// It does not go on where the part before has ended ([`Bytes::push_anew`]).
+    pub is_new: bool,
     /// What the processor does otherwise than the manual says.
     pub errata: Errata,
 }
@@ -217,6 +253,9 @@ pub struct Parts<'b> {
     /// Its bytes that are read already.
     read: Vec<u8>,
     next: usize,
+    begins_at_psb: bool,
+    /// The next part does not go on where the one before has ended.
+    is_new: bool,
 }
 
 impl Parts<'_> {
@@ -226,12 +265,17 @@ impl Parts<'_> {
     /// It cannot be read, or has no PSB in 128 MiB.
     pub fn next_part(&mut self) -> Result<Option<Part>, Error> {
         let mut wanted = self.bytes.part_bytes();
+        let end = self.bytes.end_from(self.at);
+        self.is_new = self.bytes.is_new_at(self.at);
+        if self.begins_at_psb && (self.at == 0 || self.is_new) {
+            self.find_psb(end)?;
+        }
         loop {
-            self.fill(wanted + STATUS_BYTES_MAX)?;
+            self.fill(wanted + STATUS_BYTES_MAX, end)?;
             if self.read.is_empty() {
                 return Ok(None);
             }
-            let is_end = self.at + self.read.len() as u64 >= self.bytes.len();
+            let is_end = self.at + self.read.len() as u64 >= end;
             if is_end && self.read.len() <= wanted + STATUS_BYTES_MAX {
                 let bytes = std::mem::take(&mut self.read);
                 return Ok(Some(self.part(bytes.len(), bytes)));
@@ -251,20 +295,36 @@ impl Parts<'_> {
     }
 
     fn part(&mut self, own: usize, bytes: Vec<u8>) -> Part {
-        let errata = self.bytes.errata;
-        let part = Part { index: self.next, offset: self.at, bytes, own, errata };
+        let (errata, is_new) = (self.bytes.errata, self.is_new);
+        let part = Part { index: self.next, offset: self.at, bytes, own, is_new, errata };
         self.next += 1;
         self.at = part.end();
         part
     }
 
-    /// Reads until there are so many bytes, or no more.
-    fn fill(&mut self, count: usize) -> Result<(), Error> {
-        let have = self.read.len();
-        match count.checked_sub(have) {
-            Some(missing) => self.bytes.read(self.at + have as u64, missing, &mut self.read),
-            None => Ok(()),
+    /// Passes over what is before the first PSB, if there is one before an offset.
+    fn find_psb(&mut self, end: u64) -> Result<(), Error> {
+        let mut wanted = self.bytes.part_bytes();
+        loop {
+            self.fill(wanted, end)?;
+            if let Some(psb) = Decoder::new(&self.read, 0).sync_forward() {
+                self.at += psb;
+                self.read.drain(..psb as usize);
+                return Ok(());
+            }
+            if self.at + self.read.len() as u64 >= end || wanted >= PART_BYTES_MAX {
+                return Ok(());
+            }
+            wanted *= 2;
         }
+    }
+
+    /// Reads until there are so many bytes, or no more before an offset.
+    fn fill(&mut self, count: usize, end: u64) -> Result<(), Error> {
+        let from = self.at + self.read.len() as u64;
+        let missing = count.saturating_sub(self.read.len());
+        let there = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
+        self.bytes.read(from, missing.min(there), &mut self.read)
     }
 }
 
@@ -334,6 +394,53 @@ mod tests {
                 joined.extend_from_slice(&part.bytes[..part.own]);
             }
             assert!(joined == all, "{part_bytes}");
+        }
+    }
+
+    #[test]
+    fn parts_do_not_reach_into_what_was_recorded_later() {
+        let all = packets(100);
+        let mut bytes = Bytes::default();
+        for _ in 0..3 {
+            let one = of(&[&all[..500], &all[500..]]);
+            let [first, second] = one.pieces.as_slice() else { panic!("two pieces") };
+            bytes.push_anew(first.file.clone(), first.path.clone(), 6, 500);
+            bytes.push(second.file.clone(), second.path.clone(), 6, all.len() as u64 - 500);
+        }
+        let mut again = Bytes::default();
+        again.append(&bytes);
+        for bytes in [bytes.clone().in_parts_of(700), again.in_parts_of(1 << 20)] {
+            let (mut parts, mut at, mut news) = (bytes.parts(), 0, Vec::new());
+            while let Some(part) = parts.next_part().expect("it can be read") {
+                assert_eq!(part.offset, at);
+                let begin = (at as usize) % all.len();
+                assert!(part.bytes == all[begin..begin + part.bytes.len()], "nothing of the next one");
+                news.extend(part.is_new.then_some(part.offset));
+                at = part.end();
+            }
+            assert_eq!((at, news), (3 * all.len() as u64, vec![all.len() as u64, 2 * all.len() as u64]));
+        }
+    }
+
+    #[test]
+    fn what_is_before_the_first_psb_is_left_out() {
+        let all = packets(200);
+        // The end of a TSC packet, which is no packets; then so much that several parts are read before a PSB is found.
+        for before in [vec![0xff; 5], vec![0x06; 5000]] {
+            let bytes = of(&[&before, &all]).in_parts_of(300);
+            let joined = |mut parts: Parts<'_>| {
+                let mut joined = Vec::new();
+                while let Some(part) = parts.next_part().expect("it can be read") {
+                    joined.extend_from_slice(&part.bytes[..part.own]);
+                }
+                joined
+            };
+            assert!(joined(bytes.parts()) == all);
+            assert_eq!(
+                bytes.parts().next_part().expect("it can be read").map(|part| part.offset),
+                Some(before.len() as u64)
+            );
+            assert!(joined(bytes.parts_of_all()) == [before, all.clone()].concat());
         }
     }
 

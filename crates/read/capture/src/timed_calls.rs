@@ -1,6 +1,7 @@
 //! Functions that were called: for how long, at least and at most.
 
 use crate::calls::{Functions, Table};
+use crate::code::Code;
 use mote_pt::flow::calls::{Call, CallSink};
 use mote_pt::flow::{Block, Event, Gap, Graph};
 use mote_pt::image::Space;
@@ -66,16 +67,22 @@ pub struct FunctionTime {
 ///
 /// # Cost
 /// Some tens of nanoseconds a call.
-pub struct TimedCallTable(TimedCalls<Sums>);
+pub struct TimedCallTable<'c>(TimedCalls<Sums<'c>>);
 
-impl Default for TimedCallTable {
-    /// No calls.
-    fn default() -> TimedCallTable {
+impl Default for TimedCallTable<'_> {
+    /// No calls; functions that are entered from what is not traced are not told from others.
+    fn default() -> Self {
         TimedCallTable(TimedCalls::new(Sums::default()))
     }
 }
 
-impl TimedCallTable {
+impl<'c> TimedCallTable<'c> {
+    /// No calls, through code that says where functions begin.
+    #[must_use]
+    pub fn of(code: &'c Code) -> TimedCallTable<'c> {
+        TimedCallTable(TimedCalls::new(Sums { table: Table::of(code), ..Sums::default() }))
+    }
+
     /// The functions, and the times of those that have any, by address space and first instruction.
     #[must_use]
     pub fn functions(self) -> (Functions, HashMap<(Space, u64), FunctionTime>) {
@@ -84,7 +91,7 @@ impl TimedCallTable {
     }
 }
 
-impl TimedSink for TimedCallTable {
+impl TimedSink for TimedCallTable<'_> {
     #[inline]
     fn block(&mut self, block: &Block, graph: &Graph, moment: &Moment) {
         self.0.block(block, graph, moment);
@@ -104,8 +111,8 @@ impl TimedSink for TimedCallTable {
 }
 
 #[derive(Default)]
-struct Sums {
-    table: Table,
+struct Sums<'c> {
+    table: Table<'c>,
     times: HashMap<(Space, u64), FunctionTime>,
     /// When the calls began that are under way.
     begins: VecDeque<Span>,
@@ -113,7 +120,7 @@ struct Sums {
     since: Span,
 }
 
-impl Sums {
+impl Sums<'_> {
     /// The innermost call is interrupted, or ends.
     fn pause(&mut self, when: Span) {
         let since = std::mem::replace(&mut self.since, when);
@@ -123,7 +130,7 @@ impl Sums {
     }
 }
 
-impl TimedCallSink for Sums {
+impl TimedCallSink for Sums<'_> {
     fn call(&mut self, call: Call, when: Span) {
         self.pause(when);
         match call {
@@ -147,6 +154,10 @@ impl TimedCallSink for Sums {
 
     fn space(&mut self, space: Space) {
         self.table.space(space);
+    }
+
+    fn is_function(&self, address: u64) -> bool {
+        self.table.is_function(address)
     }
 }
 
@@ -182,7 +193,7 @@ mod tests {
     #[test]
     fn functions_have_their_own_time_and_that_of_their_calls() {
         let mut sums = Sums::default();
-        let begin = |function, depth| Call::Begin { function, returns_to: 0, depth };
+        let begin = |function, depth| Call::Begin { function, returns_to: None, depth };
         let end = |function, depth| Call::End { function, depth, instructions: 1, by: End::Return };
         let at = |time| span(time, time + 2);
         // 1 calls 2, which calls 1, which calls nobody.

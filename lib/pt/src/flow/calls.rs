@@ -4,6 +4,10 @@
 //! return (`longjmp`, exceptions of languages), and a return that belongs to no call ends none: code that returns to
 //! something else than its caller (retpolines, coroutines) keeps the calls around it. An interrupt is a call, too: it
 //! ends where the code that it has interrupted goes on.
+//!
+//! Where tracing begins with a function's first instruction, what is not traced has called it: code outside of a
+//! filter, or the kernel, which begins programs and handlers of signals. Such a call ends with a return that belongs
+//! to no other, with one that leaves what is traced, or where the code goes on that was interrupted for it.
 
 use super::{Event, Gap, Sink, Start};
 use crate::image::Space;
@@ -22,8 +26,8 @@ pub enum Call {
     Begin {
         /// The first instruction of the function.
         function: u64,
-        /// The instruction that it returns to.
-        returns_to: u64,
+        /// The instruction that it returns to; nothing where what has called it was not traced.
+        returns_to: Option<u64>,
         /// How many calls are around it.
         depth: usize,
     },
@@ -58,8 +62,10 @@ pub enum Escape {
     Begin {
         /// The first instruction of the function.
         function: u64,
-        /// The instruction that it returns to.
-        returns_to: u64,
+        /// The instruction that it returns to, where that is known.
+        returns_to: Option<u64>,
+        /// What has called it was not traced.
+        is_entered: bool,
         /// How many instructions the part had before it.
         at: u64,
     },
@@ -67,13 +73,19 @@ pub enum Escape {
     Return {
         /// Where it leads to.
         address: u64,
+        /// It leaves what is traced.
+        leaves: bool,
         /// How many instructions the part had before.
         at: u64,
     },
-    /// Tracing begins, where the part began while it was off.
+    /// Tracing begins.
     Enabled {
         /// The first instruction.
         address: u64,
+        /// Why it was off; nothing if it is off since before the part.
+        off: Option<Off>,
+        /// How many instructions the part had before.
+        at: u64,
     },
     /// Code is missing.
     Cut {
@@ -84,9 +96,20 @@ pub enum Escape {
     End {
         /// How many instructions it has.
         at: u64,
-        /// Whether code is executed then that is not traced; nothing if that is as it was before the part.
-        is_outside: Option<bool>,
+        /// Why tracing is off then, if it is; nothing if that is as it was before the part.
+        off: Option<Off>,
     },
+}
+
+/// Why tracing is off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Off {
+    /// Code is traced.
+    No,
+    /// A branch has led to code that is not traced.
+    Outside,
+    /// The kernel has been called, or something has interrupted what is traced, at an address.
+    Away(Option<u64>),
 }
 
 /// A receiver of calls.
@@ -97,6 +120,12 @@ pub trait CallSink {
     /// Code is of another address space from here on, as [`Sink::space`] says.
     fn space(&mut self, space: Space) {
         let _ = space;
+    }
+
+    /// Whether a function begins at an address, as far as is known: where tracing begins there, it was called.
+    fn is_function(&self, address: u64) -> bool {
+        let _ = address;
+        false
     }
 
     /// Something that the calls before this part say the meaning of ([`Calls::of_part`]). A call that escapes does not
@@ -119,8 +148,8 @@ pub struct Calls<S> {
     open: Vec<Frame>,
     /// What the last block's branch was, until it is known where it has led to.
     branch: Branch,
-    /// Code is executed that is not traced, where a branch has led to; nothing if that is not known.
-    is_outside: Option<bool>,
+    /// Why tracing is off; nothing if that is not known.
+    off: Option<Off>,
     instructions: u64,
     /// Calls before the first instruction are not known.
     is_part: bool,
@@ -130,7 +159,9 @@ pub struct Calls<S> {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     function: u64,
-    returns_to: u64,
+    returns_to: Option<u64>,
+    /// What has called it was not traced.
+    is_entered: bool,
     /// The count of instructions at its begin.
     begin: u64,
 }
@@ -148,45 +179,46 @@ enum Branch {
 impl<S: CallSink> Calls<S> {
     /// Calls are given to `sink`.
     pub fn new(sink: S) -> Self {
-        let (branch, is_outside) = (Branch::Other, Some(false));
-        Calls { sink, open: Vec::new(), branch, is_outside, instructions: 0, is_part: false }
+        let (branch, off) = (Branch::Other, Some(Off::No));
+        Calls { sink, open: Vec::new(), branch, off, instructions: 0, is_part: false }
     }
 
     /// Calls of a part of a flow that has others before it: what depends on these is given to `sink` as an [`Escape`],
     /// and comes to its right by [`Calls::resume`] of the whole.
     pub fn of_part(sink: S) -> Self {
-        Calls { is_outside: None, is_part: true, ..Calls::new(sink) }
+        Calls { off: None, is_part: true, ..Calls::new(sink) }
     }
 
     /// The part has ended, and leads on to `place` if that is known.
     pub fn end_part(&mut self, place: Option<u64>) {
         place.iter().for_each(|place| self.arrive(*place));
         self.spill();
-        self.sink.escape(Escape::End { at: self.instructions, is_outside: self.is_outside });
+        self.sink.escape(Escape::End { at: self.instructions, off: self.off });
     }
 
     /// Does what has escaped from a part whose first instruction is number `base` of this flow.
     pub fn resume(&mut self, escape: Escape, base: u64) {
         match escape {
-            Escape::Begin { function, returns_to, at } => {
+            Escape::Begin { function, returns_to, is_entered, at } => {
                 self.instructions = base + at;
-                self.begin(function, returns_to);
+                self.begin(function, returns_to, is_entered);
             }
-            Escape::Return { address, at } => {
+            Escape::Return { address, leaves, at } => {
                 self.instructions = base + at;
-                self.end(address);
+                self.end(address, leaves);
             }
-            Escape::Enabled { address } => {
-                self.instructions = base;
+            Escape::Enabled { address, off, at } => {
+                self.instructions = base + at;
+                self.off = off.or(self.off);
                 self.enable(address);
             }
             Escape::Cut { at } => {
                 self.instructions = base + at;
                 self.cut();
             }
-            Escape::End { at, is_outside } => {
+            Escape::End { at, off } => {
                 self.instructions = base + at;
-                self.is_outside = is_outside.or(self.is_outside);
+                self.off = off.or(self.off);
             }
         }
     }
@@ -214,31 +246,52 @@ impl<S: CallSink> Calls<S> {
     /// The last block's branch has led to an address, if it was one: something else is told of what is there than a
     /// block.
     pub fn arrive(&mut self, address: u64) {
+        self.arrive_at(address, false);
+    }
+
+    /// The same; the branch may have left what is traced.
+    fn arrive_at(&mut self, address: u64, leaves: bool) {
         match std::mem::replace(&mut self.branch, Branch::Other) {
             Branch::Other => {}
-            Branch::Call { returns_to } => self.begin(address, returns_to),
-            Branch::Return => self.end(address),
+            Branch::Call { returns_to } => self.begin(address, Some(returns_to), false),
+            Branch::Return => self.end(address, leaves),
         }
     }
 
-    fn begin(&mut self, function: u64, returns_to: u64) {
+    fn begin(&mut self, function: u64, returns_to: Option<u64>, is_entered: bool) {
         if self.open.len() == DEPTH_MAX {
             self.open.drain(..DEPTH_MAX / 2);
         }
         let depth = self.open.len();
-        self.open.push(Frame { function, returns_to, begin: self.instructions });
+        self.open.push(Frame { function, returns_to, is_entered, begin: self.instructions });
         self.sink.call(Call::Begin { function, returns_to, depth });
     }
 
-    fn end(&mut self, address: u64) {
-        let mut youngest = self.open.iter().rev().take(SEARCH_MAX);
-        let Some(above) = youngest.position(|frame| frame.returns_to == address) else {
-            if self.is_part && self.open.len() < SEARCH_MAX {
-                self.spill();
-                self.sink.escape(Escape::Return { address, at: self.instructions });
-            }
+    /// A return leads to an address, which may be outside of what is traced.
+    fn end(&mut self, address: u64, leaves: bool) {
+        if self.end_known(address) {
             return;
-        };
+        }
+        if self.is_part && self.open.len() < SEARCH_MAX {
+            self.spill();
+            return self.sink.escape(Escape::Return { address, leaves, at: self.instructions });
+        }
+        let mut youngest = self.open.iter().rev().take(if leaves { SEARCH_MAX } else { 1 });
+        if let Some(above) = youngest.position(|frame| frame.is_entered) {
+            self.pop_to(above);
+        }
+    }
+
+    /// Ends the youngest call that returns to an address; false where there is none.
+    fn end_known(&mut self, address: u64) -> bool {
+        let mut youngest = self.open.iter().rev().take(SEARCH_MAX);
+        let above = youngest.position(|frame| !frame.is_entered && frame.returns_to == Some(address));
+        above.into_iter().for_each(|above| self.pop_to(above));
+        above.is_some()
+    }
+
+    /// A call returns that has so many above it.
+    fn pop_to(&mut self, above: usize) {
         for _ in 0..above {
             self.pop(End::Outer);
         }
@@ -263,19 +316,36 @@ impl<S: CallSink> Calls<S> {
         }
     }
 
-    /// Tracing begins again. It may have returned from where it was.
+    /// Tracing begins again: what is not traced has returned from a call, goes on where it was interrupted, or has
+    /// called a function.
     fn enable(&mut self, address: u64) {
-        match self.is_outside.replace(false) {
-            Some(true) => self.end(address),
-            Some(false) => {}
-            None => self.sink.escape(Escape::Enabled { address }),
+        let off = self.off.replace(Off::No);
+        if off == Some(Off::Outside) && self.end_known(address) {
+            return;
+        }
+        // Calls before the part may be meant.
+        let may_be_before = match off {
+            None => true,
+            Some(Off::Outside) => self.open.len() < SEARCH_MAX,
+            Some(Off::No | Off::Away(_)) => self.open.is_empty(),
+        };
+        if self.is_part && may_be_before {
+            self.spill();
+            return self.sink.escape(Escape::Enabled { address, off, at: self.instructions });
+        }
+        let interrupted = if let Some(Off::Away(at)) = off { at } else { None };
+        let is_handled = |frame: &Frame| frame.is_entered && frame.returns_to == Some(address);
+        if off != Some(Off::Outside) && self.open.last().is_some_and(is_handled) {
+            self.pop(End::Return);
+        } else if interrupted != Some(address) && self.sink.is_function(address) {
+            self.begin(address, interrupted, true);
         }
     }
 
     /// Calls are ended from outside, if at all.
     fn spill(&mut self) {
-        for Frame { function, returns_to, begin } in self.open.drain(..) {
-            self.sink.escape(Escape::Begin { function, returns_to, at: begin });
+        for Frame { function, returns_to, is_entered, begin } in self.open.drain(..) {
+            self.sink.escape(Escape::Begin { function, returns_to, is_entered, at: begin });
         }
     }
 }
@@ -300,19 +370,19 @@ impl<S: CallSink> Sink for Calls<S> {
         match event {
             Event::AsyncBranch { from, to } => {
                 self.arrive(from);
-                self.begin(to, from);
+                self.begin(to, Some(from), false);
             }
             Event::Disabled { from, to } => {
                 from.into_iter().for_each(|from| self.arrive(from));
                 // A system call that is not traced goes on behind it: it is no call here.
-                self.is_outside = Some(to.is_some());
+                self.off = Some(if to.is_some() { Off::Outside } else { Off::Away(from) });
                 if let Some(to) = to {
-                    self.arrive(to);
+                    self.arrive_at(to, true);
                 }
                 self.branch = Branch::Other;
             }
             Event::Enabled { address, by: Start::Pge } => self.enable(address),
-            Event::Overflow => self.cut(),
+            Event::Overflow | Event::Cut => self.cut(),
             _ => {}
         }
     }
@@ -337,7 +407,7 @@ mod tests {
         let mut calls = Calls::new(|call| {
             found.push(match call {
                 Call::Begin { function, returns_to, depth } => {
-                    format!("{depth} begin {function:x} to {returns_to:x}")
+                    format!("{depth} begin {function:x} to {:x}", returns_to.unwrap_or(0))
                 }
                 Call::End { function, depth, instructions, by } => {
                     format!("{depth} end {function:x} {instructions} {by:?}")
@@ -349,7 +419,7 @@ mod tests {
             calls.block(&Block { start, end, instructions, class, ..Block::default() }, &graph);
         }
         then.iter().for_each(|&event| calls.event(0, event));
-        calls.gap(Gap { offset: 0, cause: Cause::Damage });
+        calls.gap(Gap { offset: 0, cause: Cause::Damage, is_guest: false });
         drop(calls);
         assert_eq!(found, expect);
     }
@@ -410,6 +480,107 @@ mod tests {
         let events = [Event::AsyncBranch { from: 0x2000, to: 0x9000 }];
         let expect = ["0 begin 2000 to 1005", "1 begin 9000 to 2000", "1 end 9000 0 Gap", "0 end 2000 0 Gap"];
         check(&[(0x1000, 0x1005, 1, Class::Call)], &events, &expect);
+    }
+
+    /// Knows one function.
+    struct Knowing(Vec<String>);
+
+    impl CallSink for Knowing {
+        fn call(&mut self, call: Call) {
+            self.0.push(match call {
+                Call::Begin { function, returns_to, .. } => format!("begin {function:x} to {returns_to:x?}"),
+                Call::End { function, instructions, by, .. } => {
+                    format!("end {function:x} {instructions} {by:?}")
+                }
+            });
+        }
+
+        fn is_function(&self, address: u64) -> bool {
+            address == 0x2000
+        }
+    }
+
+    fn entered(steps: &[Result<(u64, u64, Class), Event>], expect: &[&str]) {
+        let mut calls = Calls::new(Knowing(Vec::new()));
+        let graph = Graph::new(0);
+        for step in steps {
+            match *step {
+                Ok((start, end, class)) => {
+                    calls.block(&Block { start, end, instructions: 1, class, ..Block::default() }, &graph);
+                }
+                Err(event) => calls.event(0, event),
+            }
+        }
+        assert_eq!(calls.into_sink().0, expect);
+    }
+
+    fn enabled(address: u64) -> Result<(u64, u64, Class), Event> {
+        Err(Event::Enabled { address, by: Start::Pge })
+    }
+
+    #[test]
+    fn what_is_entered_from_outside_is_called() {
+        use Class::*;
+        let outside = |to| Err(Event::Disabled { from: None, to: Some(to) });
+        let steps = [
+            enabled(0x2000),
+            Ok((0x2000, 0x2005, Call)),
+            // It calls what is not traced, which returns.
+            outside(0x9000),
+            enabled(0x2005),
+            Ok((0x2005, 0x2006, Return)),
+            outside(0x8000),
+            // Again, with a call that does not return, but is left.
+            enabled(0x2000),
+            Ok((0x2000, 0x2005, Call)),
+            Ok((0x2100, 0x2101, Return)),
+            outside(0x8000),
+            // Inside of a function: nothing is known to be called.
+            enabled(0x2004),
+        ];
+        let expect = [
+            "begin 2000 to None",
+            "begin 9000 to Some(2005)",
+            "end 9000 0 Return",
+            "end 2000 2 Return",
+            "begin 2000 to None",
+            "begin 2100 to Some(2005)",
+            "end 2100 1 Outer",
+            "end 2000 2 Return",
+        ];
+        entered(&steps, &expect);
+    }
+
+    #[test]
+    fn handlers_of_signals_are_called() {
+        use Class::*;
+        let away = |from| Err(Event::Disabled { from, to: None });
+        let steps = [
+            Ok((0x1000, 0x1004, Sequential)),
+            away(Some(0x1004)),
+            enabled(0x2000),
+            Ok((0x2000, 0x2001, Return)),
+            // What it returns to leaves the handler.
+            Ok((0x7000, 0x7002, Far)),
+            away(None),
+            enabled(0x1004),
+            // Another one calls the kernel itself.
+            away(Some(0x1004)),
+            enabled(0x2000),
+            Ok((0x2000, 0x2002, Far)),
+            away(None),
+            enabled(0x1004),
+            // The begin of a function is interrupted, which is no call.
+            away(Some(0x2000)),
+            enabled(0x2000),
+        ];
+        let expect = [
+            "begin 2000 to Some(1004)",
+            "end 2000 1 Return",
+            "begin 2000 to Some(1004)",
+            "end 2000 1 Return",
+        ];
+        entered(&steps, &expect);
     }
 
     #[test]

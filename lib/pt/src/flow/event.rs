@@ -74,6 +74,9 @@ pub enum Event {
     },
     /// A region was entered that stops tracing until software starts it again (TraceStop).
     Stopped,
+    /// Packets are not there from here on to those that follow, which were recorded later (snapshots, samples). Readers
+    /// of such packets say it, not the flow.
+    Cut,
     /// A packet that says nothing about the flow itself.
     ///
     /// Of time (TSC, MTC, CBR and others): behind the branches of all packets before it. PTW: behind the PTWRITE, whose
@@ -122,13 +125,15 @@ pub enum Transaction {
 
 /// Code that was executed, but cannot be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("code is missing at packet {offset:#x}: {cause}")]
+#[error("code{} is missing at packet {offset:#x}: {cause}", if *is_guest { " of a virtual machine" } else { "" })]
 pub struct Gap {
     /// Where the packet is that could not be followed, as the packets' source counts; of TNT packets that come one
     /// after the other, perhaps one behind it.
     pub offset: u64,
     /// Why.
     pub cause: Cause,
+    /// It is a virtual machine's, as far as is known (PIP.NR).
+    pub is_guest: bool,
 }
 
 /// Why code is missing.

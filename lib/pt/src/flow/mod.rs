@@ -319,7 +319,8 @@ impl<P, I: Image> Flow<P, I> {
 
     /// Notes that code is missing. What the goal says is done at once: where the flow is then, it goes on.
     fn lose(&mut self, cause: Cause, sink: &mut impl Sink) {
-        sink.gap(Gap { offset: self.offset, cause });
+        let is_guest = self.state.paging.is_some_and(|(_, is_guest)| is_guest);
+        sink.gap(Gap { offset: self.offset, cause, is_guest });
         self.returns.clear();
         self.go(Place::Unknown);
     }

@@ -17,6 +17,12 @@ pub trait TimedCallSink {
     fn space(&mut self, space: Space) {
         let _ = space;
     }
+
+    /// As [`CallSink::is_function`].
+    fn is_function(&self, address: u64) -> bool {
+        let _ = address;
+        false
+    }
 }
 
 impl<F: FnMut(Call, Span)> TimedCallSink for F {
@@ -47,6 +53,10 @@ impl<S: TimedCallSink> CallSink for Stamp<S> {
 
     fn space(&mut self, space: Space) {
         self.sink.space(space);
+    }
+
+    fn is_function(&self, address: u64) -> bool {
+        self.sink.is_function(address)
     }
 }
 

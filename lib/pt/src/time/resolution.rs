@@ -79,7 +79,7 @@ impl TimedSink for Resolution {
             Event::Packet { packet: Packet::Tsc(_) | Packet::Mtc(_) | Packet::Cyc(_), .. } => {
                 self.point(moment.span().low);
             }
-            Event::Overflow => self.last = None,
+            Event::Overflow | Event::Cut => self.last = None,
             _ => {}
         }
     }

@@ -217,7 +217,7 @@ impl<S: TimedSink, Q: Iterator<Item = Point>> Sink for Timed<S, Q> {
 impl<S: TimedSink, Q: Iterator<Item = Point>> Timed<S, Q> {
     /// An event that is none of time.
     fn happen(&mut self, offset: u64, event: Event) {
-        if event == Event::Overflow {
+        if matches!(event, Event::Overflow | Event::Cut) {
             self.is_lost = true;
             self.look();
         }
@@ -288,7 +288,7 @@ mod tests {
                     timed.event(*offset, Event::Packet { packet: Packet::Cyc(7), address: None });
                 }
                 Say::Event(event) => timed.event(0, *event),
-                Say::Gap => timed.gap(Gap { offset: 0, cause: Cause::Damage }),
+                Say::Gap => timed.gap(Gap { offset: 0, cause: Cause::Damage, is_guest: false }),
             }
         }
         assert_eq!(timed.into_sink().0, expected);

@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 /// The unit's number, as it is on most machines.
 const UNIT: u32 = 8;
 /// Bits of its `config`: the driver has them where IA32_RTIT_CTL has (SDM 33.2.8.2), and `pt` at 0.
-const PT_AND_BRANCH: u64 = 1 | 1 << 13;
+const PT: u64 = 1;
+const BRANCH: u64 = 1 << 13;
 const CYC: u64 = 1 << 1;
 const MTC: u64 = 1 << 9;
 const TSC: u64 = 1 << 10;
@@ -133,7 +134,7 @@ fn config(processor: &Processor) -> u64 {
     let threshold =
         |cycles: u64| if cycles == 0 { 0 } else { u64::from(cycles.next_power_of_two().ilog2() + 1).min(15) };
     let cyc = processor.cyc.map_or(0, |cycles| CYC | threshold(cycles) << CYC_THRESHOLD);
-    PT_AND_BRANCH
+    PT | when(!processor.no_branches, BRANCH)
         | when(processor.tsc, TSC)
         | when(!processor.return_compression, NO_RETURN_COMPRESSION)
         | mtc
@@ -155,7 +156,7 @@ fn info(processor: &Processor, clock: Clock, per_cpu: bool) -> Record {
         tsc_per_art: processor.tsc_per_art,
         cyc_bit: CYC,
         max_nonturbo_ratio: clock.hz().saturating_add(50_000_000) / 100_000_000,
-        filter: String::new(),
+        filter: processor.filter.clone(),
     }
     .write()
 }

@@ -7,8 +7,11 @@
 //! The other way it is [`export`]. The same [`Notes`] make the side band of what `mote pt record` records.
 
 mod export;
+mod found;
+mod guests;
 mod notes;
 mod open;
+mod streams;
 
 pub use export::{Exported, code_beside, export};
 pub use notes::Notes;

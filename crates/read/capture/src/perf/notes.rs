@@ -6,6 +6,7 @@ use mote_perfdata::intel_pt::Clock;
 use mote_perfdata::record::{EXECUTABLE, File, Mmap, Mode, Task, aux, is_anonymous};
 use mote_perfdata::{Record, SampleId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Makes notes of records, which are given in the order of time.
 ///
@@ -16,6 +17,12 @@ pub struct Notes {
     clock: Option<Clock>,
     /// The code that is mapped as `[vdso]`.
     vdso: Option<Vec<u8>>,
+    /// The records are of a virtual machine's processes.
+    is_guest: bool,
+    /// Build ids of files, where records of mappings do not say them.
+    build_ids: BTreeMap<PathBuf, String>,
+    /// Files of a virtual machine whose build ids nobody says: what is at their paths in the host is something else.
+    without_build_id: BTreeSet<PathBuf>,
     processes: BTreeMap<i32, Process>,
     names: BTreeMap<i32, String>,
     /// Of each CPU that had a thread: when the last one has left it, if none has come since.
@@ -60,6 +67,24 @@ impl Notes {
     #[must_use]
     pub fn new(clock: Option<Clock>, vdso: Option<Vec<u8>>) -> Notes {
         Notes { clock, vdso, ..Notes::default() }
+    }
+
+    /// Of records of a virtual machine, whose times are the host's. Code of files is noted only where build ids tell
+    /// these from the files that the host has at the same paths.
+    #[must_use]
+    pub fn of_guest(clock: Option<Clock>) -> Notes {
+        Notes { is_guest: true, ..Notes::new(clock, None) }
+    }
+
+    /// The same, with build ids of files whose mappings do not say them, in hexadecimal digits.
+    #[must_use]
+    pub fn with_build_ids(self, build_ids: BTreeMap<PathBuf, String>) -> Notes {
+        Notes { build_ids, ..self }
+    }
+
+    /// Files of a virtual machine whose build ids are not known, and whose code is not, either.
+    pub fn without_build_id(&self) -> impl Iterator<Item = &Path> {
+        self.without_build_id.iter().map(PathBuf::as_path)
     }
 
     /// How many mappings of code there were whose bytes are not known: it is of no file.
@@ -152,12 +177,15 @@ impl Notes {
         if mmap.protection & EXECUTABLE == 0 {
             return;
         }
-        // The kernel's is in no file as it is executed: modules are moved and patched.
-        if mmap.task.pid == KERNEL || mmap.mode == Mode::Kernel {
+        // The kernel's is in no file as it is executed: modules are moved and patched. A guest's is none of the host's.
+        let is_kernel = mmap.task.pid == KERNEL || matches!(mmap.mode, Mode::Kernel | Mode::GuestKernel);
+        if is_kernel || (mmap.mode == Mode::GuestUser && !self.is_guest) {
             return;
         }
         let task = mmap.task;
+        // Programs of 32 bits have another one.
         let what = if mmap.path.as_os_str() == Notes::VDSO
+            && mmap.start >> 32 != 0
             && let Some(code) = &self.vdso
         {
             What::Code { start: mmap.start, code: code.clone(), since: None }
@@ -167,8 +195,12 @@ impl Notes {
         } else {
             let build_id = match &mmap.file {
                 File::BuildId(id) => Some(hex::digits(id)),
-                _ => None,
+                _ => self.build_ids.get(&mmap.path).cloned(),
             };
+            if self.is_guest && build_id.is_none() {
+                self.without_build_id.insert(mmap.path.clone());
+                return;
+            }
             let Mmap { start, len, offset, path, .. } = mmap;
             What::Image(Image { start: *start, bytes: *len, path: path.clone(), offset: *offset, build_id })
         };
@@ -230,7 +262,8 @@ mod tests {
     #[test]
     fn records_are_notes() {
         let data = Mmap { protection: 3, ..mmap() };
-        let vdso = Mmap { start: 0x7000, path: "[vdso]".into(), ..mmap() };
+        let vdso = Mmap { start: 0x7fff_0000_7000, path: "[vdso]".into(), ..mmap() };
+        let of_32_bits = Mmap { start: 0xf7fc_9000, ..vdso.clone() };
         let anonymous = Mmap { start: 0x9000, path: "//anon".into(), ..mmap() };
         let kernel =
             Mmap { task: Task { pid: -1, tid: 0 }, mode: Mode::Kernel, path: "/lib/m.ko".into(), ..mmap() };
@@ -240,6 +273,7 @@ mod tests {
             Record::Mmap(mmap()),
             Record::Mmap(data),
             Record::Mmap(vdso),
+            Record::Mmap(of_32_bits),
             Record::Mmap(anonymous),
             Record::Mmap(kernel),
             Record::Switch { is_out: true, is_preempted: false, other: None },
@@ -259,23 +293,54 @@ mod tests {
         let expect = [
             note((7, 8), None, None, What::Thread { name: "old".to_owned() }),
             note((7, 7), None, Some(1), image(&mmap(), Some("abcd"))),
-            note((7, 7), None, Some(3), What::Code { start: 0x7000, code: vec![0x90, 0xc3], since: None }),
+            note(
+                (7, 7),
+                None,
+                Some(3),
+                What::Code { start: 0x7fff_0000_7000, code: vec![0x90, 0xc3], since: None },
+            ),
             // From when the CPU was free on.
-            note((7, 8), Some(3), Some(6), What::Switch),
-            note((7, 9), Some(3), Some(8), What::Switch),
-            note((7, 8), Some(3), Some(10), why("packets: there was no room, they were not read in time")),
+            note((7, 8), Some(3), Some(7), What::Switch),
+            note((7, 9), Some(3), Some(9), What::Switch),
+            note((7, 8), Some(3), Some(11), why("packets: there was no room, they were not read in time")),
             note(
                 (7, 8),
                 Some(3),
-                Some(11),
+                Some(12),
                 why("5 records: mappings, or switches of threads, may be missing"),
             ),
-            note((-1, -1), None, Some(12), What::Code { start: 1 << 63, code: vec![2], since: None }),
-            note((7, 8), None, Some(13), What::Exec { path: "new".into() }),
-            note((7, 7), None, Some(15), What::Exit { status: None }),
+            note((-1, -1), None, Some(13), What::Code { start: 1 << 63, code: vec![2], since: None }),
+            note((7, 8), None, Some(14), What::Exec { path: "new".into() }),
+            note((7, 7), None, Some(16), What::Exit { status: None }),
         ];
         assert_eq!(all, expect);
-        assert_eq!((found.unknown(), found.lost()), (1, 5));
+        assert_eq!((found.unknown(), found.lost()), (2, 5));
+    }
+
+    #[test]
+    fn code_of_guests_is_not_the_hosts() {
+        let guest = |mode| Record::Mmap(Mmap { mode, ..mmap() });
+        let records = [guest(Mode::GuestKernel), guest(Mode::GuestUser)];
+        let (all, found) = notes(&records, TASK);
+        assert_eq!((all, found.unknown()), (vec![], 0));
+        // Within the guest, they are what they are: where build ids tell them from files of the host.
+        let unknown = Mmap { file: File::Unknown, path: "/bin/b".into(), ..mmap() };
+        let records = [
+            guest(Mode::GuestUser),
+            guest(Mode::User),
+            Record::Mmap(unknown.clone()),
+            guest(Mode::GuestKernel),
+        ];
+        let mut of_guest = Notes::of_guest(None);
+        let mut all = Vec::new();
+        let id = SampleId { task: Some(TASK), ..SampleId::default() };
+        records.iter().for_each(|record| of_guest.take(record, &id, |note| all.push(note.what)));
+        assert_eq!(all, [image(&mmap(), Some("abcd")), image(&mmap(), Some("abcd"))]);
+        assert_eq!(of_guest.without_build_id().collect::<Vec<_>>(), [Path::new("/bin/b")]);
+        let known = BTreeMap::from([("/bin/b".into(), "ef".to_owned())]);
+        let mut all = Vec::new();
+        Notes::of_guest(None).with_build_ids(known).take(&records[2], &id, |note| all.push(note.what));
+        assert_eq!(all, [image(&unknown, Some("ef"))]);
     }
 
     #[test]

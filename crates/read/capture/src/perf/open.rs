@@ -1,32 +1,42 @@
 //! A file of perf, opened as a capture.
 
 use super::Notes;
+use super::found::Found;
+use super::guests::Beside;
+use super::streams::Streams;
 use crate::capture::Capture;
 use crate::error::Error;
 use crate::note::{Clock, Processor};
-use crate::stream::{Bytes, Of};
-use mote_perfdata::attribute::sample;
 use mote_perfdata::header::feature;
-use mote_perfdata::intel_pt::{self, Info};
-use mote_perfdata::record::Auxtrace;
-use mote_perfdata::{Error as Damage, Event, PerfData, Piece, Record, SampleId, Source};
-use mote_pt::packet::Decoder;
-use std::collections::BTreeMap;
+use mote_perfdata::intel_pt::Info;
+use mote_perfdata::{Event, PerfData, Source};
+use mote_words::counted;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes in which a snapshot's first PSB is looked for; beyond, it is as good as none.
-const PSB_MAX: u64 = 1 << 20;
 /// CycThresh in an event's `config` (IA32_RTIT_CTL, SDM 33.2.8.2): the driver leaves bits where the register has them.
 const CYC_THRESHOLD: u32 = 19;
 
-/// Whether a file begins as those of perf do; what cannot be read does not.
+/// PTEn and BranchEn in the same: since Linux 4.18 users may leave branches out; before, the driver sets both.
+const PT: u64 = 1;
+const BRANCH: u64 = 1 << 13;
+/// The records in perf's directory (`perf record --kcore`), and those of its threads (`--threads`).
+const DATA: &str = "data";
+const DATA_OF_THREAD: &str = "data.0";
+
+/// Whether a file begins as those of perf do, or a directory has one; what cannot be read does not.
 #[must_use]
 pub fn is_one(path: &Path) -> bool {
     let mut start = [0; 8];
+    let (path, _) = inside(path);
     let read = File::open(path).and_then(|file| Source::read_at(&file, 0, &mut start));
     read.is_ok() && [b"PERFILE2", b"PERFFILE", b"2ELIFREP"].contains(&&start)
+}
+
+/// The file with the records, and the directory that it is in, if that is one of perf.
+fn inside(path: &Path) -> (PathBuf, Option<&Path>) {
+    if path.is_dir() { (path.join(DATA), Some(path)) } else { (path.to_owned(), None) }
 }
 
 /// Opens it.
@@ -34,93 +44,52 @@ pub fn is_one(path: &Path) -> bool {
 /// # Errors
 /// It cannot be read, is no file of perf, or has no Intel PT.
 pub(crate) fn open(path: &Path) -> Result<Capture, Error> {
-    let unreadable = |why| Error::Read { path: path.to_owned(), why };
-    let damaged = |why| Error::Perf { path: path.to_owned(), why };
-    let file = Arc::new(File::open(path).map_err(unreadable)?);
+    let (path, folder) = inside(path);
+    let unreadable = |why| Error::Read { path: path.clone(), why };
+    let damaged = |why| Error::Perf { path: path.clone(), why };
+    let file = Arc::new(File::open(&path).map_err(unreadable)?);
     let data = PerfData::open(&*file).map_err(damaged)?;
     let found = Found::read(&data).map_err(damaged)?;
-    let Some(info) = &found.info else { return Err(without_pt(path, &data)) };
-    if found.pieces.is_empty() {
-        return Err(without_pieces(path, &data));
-    }
+    let Some(info) = &found.info else { return Err(without_pt(&path, &data)) };
+    let streams = Streams::of(&file, path.clone(), &found, info);
     let mut problems: Vec<String> = data.problems().to_vec();
     problems.extend(found.ends_with.as_ref().map(|why| format!("{}: {why}", path.display())));
-    let mut notes = Notes::new(info.clock, vdso(&data));
-    let mut all = Vec::new();
-    found.by_time().for_each(|(record, id)| notes.take(record, id, |note| all.push(note)));
+    problems.extend(unread(&found, &streams, folder));
+    let streams = streams.finish();
+    if streams.is_empty() {
+        return Err(without_pieces(&path, &problems));
+    }
+    let build_ids = found.builds.get(&None).cloned().unwrap_or_default();
+    let mut notes = Notes::new(info.clock, vdso(&data)).with_build_ids(build_ids);
+    let beside = Beside::read(folder, &found, info.clock);
+    let mut all = beside.kernel;
+    let of_host = found.by_time().filter(|(_, _, vcpu)| vcpu.is_none());
+    of_host.for_each(|(record, id, _)| notes.take(record, &id, |note| all.push(note)));
     problems.extend(unknown(&notes));
-    let streams = streams(&file, path, &found, info);
+    problems.extend(beside.problems);
     let is_pt = |event: &&Event| event.attribute.kind == info.unit;
     let config = data.events().iter().find(is_pt).map_or(0, |event| event.attribute.config);
     let processor = processor(info, config, data.features().text(feature::CPUID).as_deref());
-    Ok(Capture::new(None, processor, streams, all, problems))
+    Ok(Capture::new(None, processor, streams, all, problems).with_guests(beside.guests, beside.files))
 }
 
-/// What a file has of a capture.
-struct Found {
-    info: Option<Info>,
-    pieces: Vec<(Auxtrace, Piece)>,
-    records: Vec<(Record, SampleId)>,
-    /// Why there is no more.
-    ends_with: Option<Damage>,
-}
-
-impl Found {
-    fn read<S: Source>(data: &PerfData<S>) -> Result<Found, Damage> {
-        let mut found = Found { info: None, pieces: Vec::new(), records: Vec::new(), ends_with: None };
-        for entry in data.records() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(why @ (Damage::Cut { .. } | Damage::Record { .. })) => {
-                    found.ends_with = Some(why);
-                    break;
-                }
-                Err(why) => return Err(why),
-            };
-            match entry.record {
-                Record::AuxtraceInfo { kind: intel_pt::KIND, words } => found.info = Info::read(&words),
-                Record::Auxtrace(piece) => found.pieces.extend(entry.piece.map(|bytes| (piece, bytes))),
-                Record::Sample { .. }
-                | Record::FinishedRound
-                | Record::Other { .. }
-                | Record::Damaged { .. } => {}
-                record => found.records.push((record, entry.id)),
-            }
-        }
-        Ok(found)
+/// Sentences about what is in the file and is not read.
+fn unread(found: &Found, streams: &Streams<'_>, folder: Option<&Path>) -> Vec<String> {
+    let mut all = Vec::new();
+    if found.packed > 0 {
+        let count = counted(found.packed, "sample", "samples");
+        all.push(format!("packets of {count} are not read: they are compressed; record without -z"));
     }
-
-    /// The records, in the order of time; those of no time first.
-    fn by_time(&self) -> impl Iterator<Item = &(Record, SampleId)> {
-        let mut records: Vec<_> = self.records.iter().collect();
-        records.sort_by_key(|(_, id)| id.time.unwrap_or(0));
-        records.into_iter()
+    if streams.without_psb > 0 {
+        let pieces = counted(streams.without_psb, "piece", "pieces");
+        all.push(format!(
+            "{pieces} of packets cannot be read: no PSB says where one begins; sample more bytes"
+        ));
     }
-}
-
-/// The streams: pieces of one memory, one behind the other.
-fn streams(file: &Arc<File>, path: &Path, found: &Found, info: &Info) -> BTreeMap<Of, Bytes> {
-    let path = Arc::new(path.to_owned());
-    let mut streams = BTreeMap::<Of, Bytes>::new();
-    for (piece, Piece { offset, len }) in &found.pieces {
-        let of = match (u32::try_from(piece.cpu), piece.tid) {
-            (Ok(cpu), tid) if info.per_cpu || tid < 0 => Of::Cpu(cpu),
-            (_, tid) => Of::Thread(tid),
-        };
-        // A snapshot does not go on where the one before has ended, and begins anywhere.
-        let skip = if info.is_snapshot { first_psb(file, *offset, *len) } else { 0 };
-        let bytes = streams.entry(of).or_default();
-        bytes.push(file.clone(), path.clone(), offset + skip, len - skip);
+    if folder.is_some_and(|folder| folder.join(DATA_OF_THREAD).exists()) {
+        all.push("what perf's threads have written is not read: record without --threads".to_owned());
     }
-    streams
-}
-
-/// How many bytes lie before the first PSB; 0 where there is none.
-fn first_psb(file: &File, offset: u64, len: u64) -> u64 {
-    let mut bytes = vec![0; len.min(PSB_MAX) as usize];
-    let read = Source::read_at(file, offset, &mut bytes).unwrap_or(0);
-    bytes.truncate(read);
-    Decoder::new(&bytes, 0).sync_forward().unwrap_or(0)
+    all
 }
 
 /// The processor of a recording: as perf says it, with its event's `config` and its own name (`vendor,family,model,
@@ -146,6 +115,8 @@ pub fn processor(info: &Info, config: u64, name: Option<&str>) -> Processor {
         return_compression: !is_on(info.no_return_compression_bit),
         tsc_hz,
         clock: info.clock.map(|clock| Clock { zero: clock.zero, mult: clock.mult, shift: clock.shift }),
+        filter: info.filter.clone(),
+        no_branches: config & PT != 0 && config & BRANCH == 0,
         model: name.and_then(model),
     }
 }
@@ -179,12 +150,10 @@ fn without_pt<S: Source>(path: &Path, data: &PerfData<S>) -> Error {
     Error::NoPt { path: path.to_owned(), why }
 }
 
-fn without_pieces<S: Source>(path: &Path, data: &PerfData<S>) -> Error {
-    let is_sampled = data.events().iter().any(|event| event.attribute.sample_type & sample::AUX != 0);
-    let why = if is_sampled {
-        "its packets are in samples (`perf record --aux-sample`), which is not read: record without"
-    } else {
-        "nothing of Intel PT was written: the file has the event, and no packets"
+fn without_pieces(path: &Path, problems: &[String]) -> Error {
+    let why = match problems.last() {
+        Some(problem) => problem.clone(),
+        None => "nothing of Intel PT was written: the file has the event, and no packets".to_owned(),
     };
-    Error::NoPt { path: path.to_owned(), why: why.to_owned() }
+    Error::NoPt { path: path.to_owned(), why }
 }

@@ -279,7 +279,7 @@ impl<P: Program> TimedSink for Delta<'_, P> {
     fn event(&mut self, _: u64, event: Event, _: &Moment) {
         let intervals = &mut self.intervals;
         match event {
-            Event::Overflow => intervals.cut(),
+            Event::Overflow | Event::Cut => intervals.cut(),
             Event::Disabled { .. } => intervals.was_off = true,
             Event::AsyncBranch { from, .. } => intervals.interrupts.interrupt(is_kernel(from)),
             // Without event trace the flag is never set.

@@ -395,7 +395,7 @@ impl<P: Program, S: PathSink> TimedSink for Walker<'_, P, S> {
             Event::AsyncBranch { from, to } => self.interrupt(from, to, moment.span()),
             Event::Disabled { from, .. } => self.disable(from),
             Event::Enabled { address, by: Start::Pge } => self.enable(address, moment.span()),
-            Event::Overflow => self.cut(),
+            Event::Overflow | Event::Cut => self.cut(),
             Event::Packet { .. } if self.running.is_by_time() => {
                 let tid = self.running.at(self.instructions, moment.span());
                 if tid != self.tid {

@@ -162,13 +162,13 @@ struct Table {
 impl Table {
     fn add_stream(&mut self, (capture, stream, code): (&Capture, &Stream, &Code)) -> anyhow::Result<()> {
         if self.times.is_some() {
-            let mut sink = PerThread::new(stream.tid(), |_| TimedCallTable::default());
+            let mut sink = PerThread::new(stream.tid(), |_| TimedCallTable::of(code));
             follow(capture, stream, code, &mut sink)?;
             sink.into_sinks().map(TimedCallTable::functions).for_each(|(functions, times)| {
                 self.add(code, &functions, &times);
             });
         } else {
-            let table = summarize(&stream.bytes, code, threads(), CallTable::default)?;
+            let table = summarize(&stream.bytes, code, threads(), || CallTable::of(code))?;
             self.add(code, &table.functions(), &HashMap::new());
         }
         Ok(())
@@ -330,5 +330,9 @@ impl<W: Write> TimedCallSink for Tree<'_, W> {
 
     fn space(&mut self, space: Space) {
         self.space = space;
+    }
+
+    fn is_function(&self, address: u64) -> bool {
+        self.code.is_function(self.space, address)
     }
 }

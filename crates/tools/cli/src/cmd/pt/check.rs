@@ -37,14 +37,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let found = check(&stream.bytes, code, truths.get(&stream.of), threads())?;
         is_good &= found.gap_count == 0 && found.damaged == 0 && found.differs.flatten().is_none();
         out::print(&match args.format {
-            Format::Text => text(stream, &found),
-            Format::Json => format!("{}\n", object(stream, &found)),
+            Format::Text => text(stream, &found, &capture.processor().filter),
+            Format::Json => format!("{}\n", object(stream, &found, &capture.processor().filter)),
         })
     })?;
     Ok(if is_good { ExitCode::SUCCESS } else { cmd::FAILED.into() })
 }
 
-fn text(stream: &Stream, found: &Found) -> String {
+fn text(stream: &Stream, found: &Found, filter: &str) -> String {
     let mut text = match stream.of {
         Of::Thread(_) => format!("{} ({}) of process {}\n", stream.of, stream.name, stream.pid),
         Of::Cpu(_) => format!("{}\n", stream.of),
@@ -58,13 +58,23 @@ fn text(stream: &Stream, found: &Found) -> String {
     line("packets", format!("{} in {}", grouped(packets), counted_grouped(found.bytes, "byte", "bytes")));
     line("", kinds.join(", "));
     line("instructions", grouped(found.instructions.count));
+    if !filter.is_empty() {
+        line("only", filter.to_owned());
+    }
     if found.damaged > 0 {
         line("damaged", counted_grouped(found.damaged, "byte", "bytes"));
     }
     if found.overflows > 0 {
         line("lost packets", counted_grouped(found.overflows, "time", "times"));
     }
-    line("gaps", if found.gap_count == 0 { "none".to_owned() } else { grouped(found.gap_count) });
+    line(
+        "gaps",
+        match (found.gap_count, found.guest_gaps) {
+            (0, _) => "none".to_owned(),
+            (all, 0) => grouped(all),
+            (all, guest) => format!("{}, {} of them in virtual machines", grouped(all), grouped(guest)),
+        },
+    );
     for gap in found.gaps.iter().take(GAPS_MAX) {
         line("", gap.to_string());
     }
@@ -91,11 +101,11 @@ fn text(stream: &Stream, found: &Found) -> String {
     text
 }
 
-fn object(stream: &Stream, found: &Found) -> serde_json::Value {
+fn object(stream: &Stream, found: &Found, filter: &str) -> serde_json::Value {
     let gaps: Vec<_> = found
         .gaps
         .iter()
-        .map(|gap| json!({ "offset": gap.offset, "cause": gap.cause.to_string() }))
+        .map(|gap| json!({ "offset": gap.offset, "cause": gap.cause.to_string(), "is_guest": gap.is_guest }))
         .collect();
     json!({
         "tid": stream.tid(),
@@ -108,6 +118,8 @@ fn object(stream: &Stream, found: &Found) -> serde_json::Value {
         "overflows": found.overflows,
         "instructions": found.instructions.count,
         "gap_count": found.gap_count,
+        "guest_gaps": found.guest_gaps,
+        "filter": filter,
         "gaps": gaps,
         "in_doubt": found.uncertain,
         "as_executed": found.differs.map(|differs| differs.is_none()),

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let (Some(of), Format::Text) = (of, args.format) {
             writeln!(to, "{of}:")?;
         }
-        let mut parts = bytes.parts();
+        let mut parts = bytes.parts_of_all();
         while let Some(part) = parts.next_part()? {
             let items = part.items();
             for item in items.filter(|item| !args.no_pad || item.what != Ok(Packet::Pad)) {

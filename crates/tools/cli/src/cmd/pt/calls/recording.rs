@@ -303,6 +303,10 @@ impl TimedCallSink for Thread<'_, '_> {
     fn space(&mut self, space: Space) {
         self.space = space;
     }
+
+    fn is_function(&self, address: u64) -> bool {
+        self.events.borrow().code.is_function(self.space, address)
+    }
 }
 
 fn trace_class(clock: ClockClass, functions: Vec<String>) -> TraceClass {

@@ -56,7 +56,7 @@ impl Input {
 
     /// Gives one part after the other, each with its offset.
     pub(super) fn parts(&self) -> impl FnMut() -> anyhow::Result<Option<(u64, Vec<u8>)>> {
-        let mut parts = self.bytes.parts();
+        let mut parts = self.bytes.parts_of_all();
         move || {
             let part = parts.next_part()?;
             Ok(part.map(|Part { offset, mut bytes, own, .. }| {
