@@ -55,8 +55,8 @@ fn odd_programs_are_followed_instruction_by_instruction() {
     let mut compared = 0;
     for line in counted.lines() {
         let (name, count) = line.split_once(' ').expect("a name and a number");
-        // Calls that end with their thread or context have no end to be counted by; nothing has called a handler.
-        if ["sleeper", "leaver", "leaves", "their_way", "our_way", "handler"].contains(&name) {
+        // Calls that end with their thread or context have no end to be counted by.
+        if ["sleeper", "leaver", "leaves", "their_way", "our_way"].contains(&name) {
             continue;
         }
         let (count, found): (u64, u64) =
@@ -432,6 +432,57 @@ fn perf_decodes_what_is_exported_to_the_same_instructions() {
         }
         assert_eq!(flowed(&file), ours, "{name}: read back");
     }
+}
+
+/// Code that is not traced has called it: it counts all the same, as often as where everything is traced.
+#[test]
+fn functions_that_are_entered_from_outside_are_called() {
+    if !can_synthesize() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "hot.c", &["-O1"]);
+    for (name, words) in [("all", [].as_slice()), ("some", &["-f", "spin"])] {
+        let capture = keep.path().join(name);
+        let run = [text(&program), "10"];
+        printed(mote(&[&["pt", "synth", "-o", text(&capture)], words, &["--"], &run].concat()));
+        for options in [[].as_slice(), &["--no-time"]] {
+            let calls =
+                printed(mote(&[&["pt", "calls", text(&capture), "--format", "json"], options].concat()));
+            let spin = json_lines(&calls).find(|function| function["function"] == "spin");
+            let spin = spin.expect("it was called");
+            // Two threads, each a hundred times by two functions; 30 and 10 turns.
+            assert_eq!(number(&spin["calls"]), 400, "{name} {options:?}");
+            assert_eq!(spin["total"], spin["self"], "{name} {options:?}");
+        }
+    }
+}
+
+/// What is printed is the same whether one processor does it or several, and also when only its begin is wanted.
+#[test]
+fn several_processors_print_what_one_does() {
+    if !can_synthesize() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let capture = keep.path().join("capture");
+    let program = compile(&keep, "hot.c", &["-O1", "-static"]);
+    printed(mote(&["pt", "synth", "-o", text(&capture), "--", text(&program), "20"]));
+    let by_one = |words: &[&str]| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]).arg(crate::support::programs::mote()).args(words);
+        printed(command.output().expect("taskset"))
+    };
+    for options in
+        [[].as_slice(), &["--format", "json"], &["-f", "spin"], &["--at", "5000"], &["--to", "+20us"]]
+    {
+        let words = [&["pt", "flow", text(&capture)], options].concat();
+        let (one, all) = (by_one(&words), printed(mote(&words)));
+        assert!(one == all && one.lines().count() > 1000, "{options:?}: {} lines", one.lines().count());
+    }
+    let all = printed(mote(&["pt", "flow", text(&capture)]));
+    let some = printed(mote(&["pt", "flow", text(&capture), "-n", "5000"]));
+    assert!(all.starts_with(&some) && some.lines().count() >= 5000);
 }
 
 /// Files of perf and raw packets are opened where captures are; what is none of it is refused with the reason.

@@ -63,6 +63,14 @@ impl Files {
         let copy = || read(&copy(self.cache.as_deref()?, build_id?)?, build_id).ok();
         found.or_else(|why| copy().ok_or(why))
     }
+
+    /// The functions that a process has compiled at run time, where the capture has its compiler's table.
+    pub(crate) fn compiled(&self, pid: i32) -> Option<Arc<PerfMap>> {
+        let path = self.folder.join(collect::perf_map_name(u32::try_from(pid).ok()?));
+        let is_read = fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= TABLE_MAX);
+        let bytes = fs::read(&path).ok().filter(|_| is_read && !self.folder.as_os_str().is_empty())?;
+        Some(Arc::new(PerfMap::parse(&String::from_utf8_lossy(&bytes))))
+    }
 }
 
 /// Where perf has a copy of the file with a build id: `.build-id/ab/cdef.../elf`.
@@ -76,14 +84,6 @@ impl File {
         let image = Image::from_bytes(path, &bytes).ok();
         let separate = image.as_ref().and_then(separate_symbols);
         File { path: path.to_owned(), bytes: bytes.into(), image, separate }
-    }
-
-    /// The functions that a process has compiled at run time, where the capture has its compiler's table.
-    pub(crate) fn compiled(&self, pid: i32) -> Option<Arc<PerfMap>> {
-        let path = self.folder.join(collect::perf_map_name(u32::try_from(pid).ok()?));
-        let is_read = fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= TABLE_MAX);
-        let bytes = fs::read(&path).ok().filter(|_| is_read && !self.folder.as_os_str().is_empty())?;
-        Some(Arc::new(PerfMap::parse(&String::from_utf8_lossy(&bytes))))
     }
 }
 

@@ -1,21 +1,23 @@
 //! `mote pt flow`: instructions, as they were executed.
+//!
+//! One thread follows packets and chooses what is meant ([`Chooser`]); what that is as text, which takes longest, is
+//! made by several (`pool`), and written in its order. Only for a number of instructions (`-n`) the choice depends on
+//! the text before, and one thread does all.
+
+mod lines;
+mod pool;
 
 use super::shown::{self, Format};
-use super::times::{self, At, Times};
-use crate::out;
-use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
-use mote_capture::{Code, Place, follow_timed};
+use super::times::{At, Times};
+use lines::{Chunk, Item, Look, Printed};
+use mote_capture::{follow_timed, threads};
 use mote_pattern::Glob;
 use mote_pt::flow::{Event, Gap, Graph};
 use mote_pt::image::Space;
-use mote_pt::insn::{Block, Mode};
+use mote_pt::insn::Block;
 use mote_pt::packet::Packet;
 use mote_pt::time::{Moment, Span, TimedSink};
-use serde_json::json;
-use std::collections::HashMap;
-use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use std::rc::Rc;
 
 /// Print the instructions that were executed
 #[derive(Debug, clap::Args)]
@@ -67,93 +69,86 @@ pub(super) struct Args {
     format: Format,
 }
 
+/// Instructions that are made text at once.
+const CHUNK: usize = 1 << 14;
+
 /// Runs the verb.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let functions: Vec<Glob> = args.function.iter().map(|pattern| Glob::new(pattern)).collect();
-    let (mut shown, mut gaps) = (0, 0);
-    let limit = args.limit.unwrap_or(u64::MAX);
+    let mut printed = Printed::default();
     args.input.with_streams(|capture, stream, code| {
-        let processor = capture.processor();
-        let times = Times::new(processor);
+        let times = Times::new(capture.processor());
         anyhow::ensure!(
             times.are_known || (args.from, args.to) == (None, None),
             "there are no times in {}: it was recorded without TSC packets; leave --from and --to out",
             args.input.capture.display()
         );
-        let mut printer = Printer {
-            to: BufWriter::new(out::lock()),
+        let look = Look {
             code,
-            space: Space::default(),
             tid: stream.tid(),
             cpu: stream.cpu(),
             functions: &functions,
             format: args.format,
-            formatter: IntelFormatter::new(),
             times,
-            range: (args.from, args.to),
-            first: None,
-            now: Span::UNKNOWN,
-            is_over: false,
-            number: 0,
-            at: args.at,
-            known: HashMap::new(),
-            left: limit - shown,
-            shown: 0,
-            gaps: 0,
-            failed: None,
         };
-        let goes_on =
-            |printer: &Printer<'_, _>| printer.left > 0 && !printer.is_over && printer.failed.is_none();
-        follow_timed(&stream.bytes, code, &capture.clocks(stream), &mut printer, goes_on)?;
-        (shown, gaps) = (shown + printer.shown, gaps + printer.gaps);
-        printer.finish().map_err(anyhow::Error::from)
+        let left = args.limit.map(|limit| limit - printed.instructions);
+        let clocks = capture.clocks(stream);
+        let more = pool::print(&look, left, threads(), |to| {
+            // With a limit, whether there is more to choose is known behind each block.
+            let chunk = if left.is_some() { 1 } else { CHUNK };
+            let mut chooser = Chooser::new(args, times, chunk, to);
+            follow_timed(&stream.bytes, code, &clocks, &mut chooser, Chooser::goes_on)?;
+            chooser.hand_on();
+            Ok(())
+        })?;
+        printed.add(more);
+        Ok(())
     })?;
-    Ok(shown::status(shown, gaps))
+    Ok(shown::status(printed.instructions, printed.gaps))
 }
 
-/// Prints what is meant.
-struct Printer<'c, W> {
-    to: W,
-    code: &'c Code,
-    /// Where instructions are of.
-    space: Space,
-    tid: i32,
-    cpu: Option<u32>,
-    functions: &'c [Glob],
-    format: Format,
-    formatter: IntelFormatter,
+/// Chooses what is meant, by time and number.
+struct Chooser<'c> {
+    /// Gets chunks; says whether it wants more.
+    to: &'c mut dyn FnMut(Chunk) -> bool,
+    chunk: Chunk,
+    chunk_max: usize,
     times: Times,
     range: (Option<At>, Option<At>),
+    /// Before how many instructions nothing is meant.
+    at: u64,
+    /// How many were executed.
+    number: u64,
+    has_functions: bool,
     /// The stream's first time.
     first: Option<u64>,
-    /// When what is printed was, in ns.
+    /// When what is chosen was, in ns.
     now: Span,
-    /// It was behind what is meant.
+    space: Space,
+    /// It was behind what is meant, or nobody wants more.
     is_over: bool,
-    /// How many instructions were executed, and before how many nothing is meant.
-    number: u64,
-    at: u64,
-    /// Where instructions are.
-    known: HashMap<(Space, u64), Option<Rc<Place>>>,
-    left: u64,
-    shown: u64,
-    gaps: u64,
-    failed: Option<io::Error>,
 }
 
-impl<W: Write> Printer<'_, W> {
-    fn finish(mut self) -> io::Result<()> {
-        self.failed.take().map_or_else(|| self.to.flush(), Err)
+impl<'c> Chooser<'c> {
+    fn new(args: &Args, times: Times, chunk_max: usize, to: &'c mut dyn FnMut(Chunk) -> bool) -> Chooser<'c> {
+        Chooser {
+            to,
+            chunk: Chunk::default(),
+            chunk_max,
+            times,
+            range: (args.from, args.to),
+            at: args.at,
+            number: 0,
+            has_functions: !args.function.is_empty(),
+            first: None,
+            now: Span::UNKNOWN,
+            space: Space::default(),
+            is_over: false,
+        }
     }
 
-    fn note(&mut self, done: io::Result<()>) {
-        self.failed = self.failed.take().or(done.err());
-    }
-
-    /// Whether a place is in one of the functions that are meant.
-    fn is_meant(&self, place: Option<&Place>) -> bool {
-        let name = place.map_or("", |place| &place.function);
-        self.functions.is_empty() || self.functions.iter().any(|glob| glob.matches(name))
+    fn goes_on(&self) -> bool {
+        !self.is_over
     }
 
     /// Takes the time of what comes next. Returns whether that is meant.
@@ -162,114 +157,70 @@ impl<W: Write> Printer<'_, W> {
         let Span { low, high } = self.now;
         self.first = self.first.or(low);
         let [from, to] = [self.range.0, self.range.1].map(|at| at.and_then(|at| at.resolve(self.first)));
-        self.is_over = to.zip(low).is_some_and(|(to, low)| low > to);
+        self.is_over |= to.zip(low).is_some_and(|(to, low)| low > to);
         !self.is_over && from.zip(high).is_none_or(|(from, high)| high >= from)
     }
 
-    /// The column with the time, if there are times.
-    fn column(&self) -> String {
-        if self.times.are_known { format!("{:<20}  ", times::text(self.now)) } else { String::new() }
-    }
-
-    fn instruction(&mut self, address: u64, length: u8, block: &Block) -> io::Result<()> {
-        let code = self.code;
-        if self.left == 0 {
-            return Ok(());
-        }
-        let at = (self.space, address);
-        let place = self.known.entry(at).or_insert_with(|| code.place(at.0, address).map(Rc::new)).clone();
-        if !self.is_meant(place.as_deref()) {
-            return Ok(());
-        }
-        (self.left, self.shown) = (self.left - 1, self.shown + 1);
-        let bytes =
-            code.bytes(self.space, address).and_then(|bytes| bytes.get(..length.into())).unwrap_or_default();
-        let text = self.words(address, bytes, block.mode);
-        let at = place
-            .as_ref()
-            .map_or_else(String::new, |place| format!("{}+{:#x}", place.function, place.offset));
-        match self.format {
-            Format::Text => {
-                let time = self.column();
-                writeln!(self.to, "{time}{address:#014x}  {at:<32} {text}")
-            }
-            Format::Json => {
-                let line = json!({
-                    "tid": self.tid,
-                    "cpu": self.cpu,
-                    "time": times::object(self.now),
-                    "address": format!("{address:#x}"),
-                    "function": place.as_ref().map(|place| &place.function),
-                    "offset": place.as_ref().map(|place| place.offset),
-                    "file": place.as_ref().map(|place| place.file.to_string_lossy()),
-                    "instruction": text,
-                });
-                writeln!(self.to, "{line}")
-            }
+    fn between(&mut self, kind: &'static str, text: String) {
+        if self.number >= self.at && !self.has_functions {
+            self.chunk.items.push(Item::Between { kind, text, when: self.now });
         }
     }
 
-    fn words(&mut self, address: u64, bytes: &[u8], mode: Mode) -> String {
-        let instruction = Decoder::with_ip(mode.bits(), bytes, address, DecoderOptions::NONE).decode();
-        let mut text = String::new();
-        self.formatter.format(&instruction, &mut text);
-        text
+    /// Chooses those of a block's instructions that have these lengths, of which the first one is at an address.
+    fn choose(&mut self, block: &Block, address: u64, lengths: &[u8]) {
+        if !lengths.is_empty() {
+            let (mode, space, when) = (block.mode, self.space, self.now);
+            self.chunk.lengths.extend_from_slice(lengths);
+            self.chunk.items.push(Item::Code { address, instructions: lengths.len(), mode, space, when });
+        }
     }
 
-    fn between(&mut self, kind: &str, text: &str) -> io::Result<()> {
-        if self.left == 0 || self.number < self.at || !self.functions.is_empty() {
-            return Ok(());
-        }
-        match self.format {
-            Format::Text => {
-                let time = self.column();
-                writeln!(self.to, "{time}  -- {text}")
-            }
-            Format::Json => {
-                let line =
-                    json!({ "tid": self.tid, "cpu": self.cpu, "time": times::object(self.now), kind: text });
-                writeln!(self.to, "{line}")
-            }
+    fn hand_on(&mut self) {
+        let chunk = std::mem::take(&mut self.chunk);
+        if !chunk.items.is_empty() {
+            self.is_over |= !(self.to)(chunk);
         }
     }
 }
 
-impl<W: Write> TimedSink for Printer<'_, W> {
+impl TimedSink for Chooser<'_> {
     fn block(&mut self, block: &Block, graph: &Graph, moment: &Moment) {
-        let mut address = block.start;
-        let mut is_meant = self.is_then(moment.span());
+        let is_meant = self.is_then(moment.span());
         let first = self.number;
         self.number += u64::from(block.instructions);
         if self.number <= self.at {
             return;
         }
-        for (at, length) in (1..).zip(graph.lengths(block)) {
-            if at == block.instructions && moment.last() != moment.span() {
-                is_meant = self.is_then(moment.last());
-            }
-            if !is_meant || first + u64::from(at) <= self.at {
-                address = address.wrapping_add(u64::from(*length));
-                continue;
-            }
-            let done = self.instruction(address, *length, block);
-            self.note(done);
-            address = address.wrapping_add(u64::from(*length));
+        let lengths = graph.lengths(block);
+        let (before, lengths) = lengths.split_at((self.at.saturating_sub(first) as usize).min(lengths.len()));
+        let length = |lengths: &[u8]| lengths.iter().copied().map(u64::from).sum::<u64>();
+        let address = block.start.wrapping_add(length(before));
+        // The last one may have a time of its own.
+        let count = lengths.len().saturating_sub(usize::from(moment.last() != moment.span()));
+        let (lengths, last) = lengths.split_at(count);
+        if is_meant {
+            self.choose(block, address, lengths);
+        }
+        if !last.is_empty() && self.is_then(moment.last()) {
+            self.choose(block, address.wrapping_add(length(lengths)), last);
+        }
+        if self.chunk.lengths.len() >= self.chunk_max {
+            self.hand_on();
         }
     }
 
     fn event(&mut self, _: u64, event: Event, moment: &Moment) {
-        let Some(text) = said(&event).filter(|_| self.is_then(moment.span())) else { return };
-        let done = self.between("event", &text);
-        self.note(done);
+        if let Some(text) = said(&event).filter(|_| self.is_then(moment.span())) {
+            self.between("event", text);
+        }
     }
 
     fn gap(&mut self, gap: Gap, moment: &Moment) {
-        self.gaps += 1;
-        if !self.is_then(moment.span()) {
-            return;
+        self.chunk.gaps += 1;
+        if self.is_then(moment.span()) {
+            self.between("gap", gap.to_string());
         }
-        let done = self.between("gap", &gap.to_string());
-        self.note(done);
     }
 
     fn space(&mut self, space: Space) {
@@ -289,10 +240,12 @@ fn said(event: &Event) -> Option<String> {
         Event::Transaction { state, address } => {
             format!("transaction {state:?}{}", at(address)).to_lowercase()
         }
-        Event::AddressSpace { cr3, .. } => format!("address space {cr3:#x}"),
+        Event::AddressSpace { cr3, is_guest: false } => format!("address space {cr3:#x}"),
+        Event::AddressSpace { cr3, is_guest: true } => format!("address space {cr3:#x} of a virtual machine"),
         Event::Vmcs(base) => format!("VMCS {base:#x}"),
         Event::Mode { mode, .. } => format!("{}-bit code", mode.bits()),
         Event::Stopped => "tracing is stopped by a region".to_owned(),
+        Event::Cut => "what follows was recorded later: packets between are not there".to_owned(),
         Event::Packet { packet: Packet::Ptw { value, .. }, .. } => format!("ptwrite {value:#x}"),
         _ => return None,
     })
