@@ -405,7 +405,8 @@ fn as_perf_has_them(file: &Path) -> BTreeMap<u64, Vec<u64>> {
     threads
 }
 
-/// Threads, fork and exec: perf finds the same instructions in what is exported, and so do we, when we read it back.
+/// Threads, fork and exec: perf finds the same instructions in what is exported, and so do we, when we read it back, and
+/// when perf has written it to a pipe.
 #[test]
 fn perf_decodes_what_is_exported_to_the_same_instructions() {
     if !can_synthesize() || !has_tool("perf") {
@@ -431,6 +432,11 @@ fn perf_decodes_what_is_exported_to_the_same_instructions() {
             assert!(same == lens.0 && lens.0 == lens.1, "{name}: thread {tid}: {same} of {lens:?}");
         }
         assert_eq!(flowed(&file), ours, "{name}: read back");
+        let piped = keep.path().join(format!("{name}.pipe"));
+        let to = fs::File::create(&piped).expect("a file");
+        let inject = Command::new("perf").args(["inject", "-o", "-", "-i"]).arg(&file).stdout(to).status();
+        assert!(inject.is_ok_and(|done| done.success()));
+        assert_eq!(flowed(&piped), ours, "{name}: from a pipe");
     }
 }
 

@@ -20,8 +20,8 @@ pub(super) enum Format {
 /// What is to be shown.
 #[derive(Debug, clap::Args)]
 pub(super) struct Input {
-    /// Directory of the capture, or of a recording that has one; or a file of perf with Intel PT, or one with nothing
-    /// but packets
+    /// Directory of the capture, or of a recording that has one; or a file or directory of perf with Intel PT, or a
+    /// file with nothing but packets
     #[arg(value_name = "DIR|FILE")]
     pub(super) capture: PathBuf,
 
