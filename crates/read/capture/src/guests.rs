@@ -117,7 +117,7 @@ mod tests {
     }
 
     fn code(start: u64, byte: u8) -> What {
-        What::Code { start, code: vec![byte] }
+        What::Code { start, code: vec![byte], since: None }
     }
 
     /// The byte that a guest has at an address, at a time.
