@@ -20,6 +20,7 @@
 //! The process takes the state as numbers, too, and nothing here as an address. (Sharma & Dagenais 2016, section 5.3.1:
 //! per-thread and per-CPU slots need no synchronisation.)
 
+use crate::packet_requests::PacketRequests;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of an area.
@@ -217,7 +218,10 @@ pub struct SharedHeader {
     pub snapshots: AtomicU64,
     /// Which thread asked for the last one: process id << 32 | thread id.
     pub snapshot_thread: AtomicU64,
-    _pad2: [AtomicU64; 506],
+    _pad2: AtomicU64,
+    /// Where rules on kernel events ask for packets of the hardware trace.
+    pub packets: PacketRequests,
+    _pad3: [AtomicU64; 505 - size_of::<PacketRequests>() / 8],
 }
 const _: () = assert!(size_of::<SharedHeader>() == SLOT_BYTES);
 

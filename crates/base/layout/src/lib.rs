@@ -27,6 +27,7 @@ pub mod functions;
 pub mod join;
 pub mod level;
 pub mod packet;
+pub mod packet_requests;
 pub mod parse;
 pub mod record;
 pub mod site;

@@ -51,6 +51,11 @@ pub const SPECULATION_JOIN: u32 = 1;
 /// event.
 pub const SPECULATION_LEAVE: u32 = 2;
 
+/// `snapshot_packets(ns, event, time, cpu, thread)`: asks for the packets of the hardware trace of that CPU of so many
+/// nanoseconds before that time (CLOCK_MONOTONIC), for this event of this thread (process id << 32 | thread id). 0, or
+/// negative when there is no recorder to ask, or a request of that CPU waits already, which is counted.
+pub const SNAPSHOT_PACKETS: u32 = 1114;
+
 /// The helpers that a traced process gives to filters beside those of every environment.
 pub const HELPERS: &[Helper] = &[
     Helper::new(GET_EXECUTABLE, "get_executable", &[Writable, Size], Returns::Number),
@@ -66,6 +71,7 @@ pub const HELPERS: &[Helper] = &[
     Helper::new(COMMIT_BY, "commit_by", &[Number, Number], Returns::UpTo(1)),
     Helper::new(DISCARD_BY, "discard_by", &[Number, Number], Returns::UpTo(1)),
     Helper::new(SPECULATED_BY, "speculated_by", &[Number, Number], Returns::Number),
+    Helper::new(SNAPSHOT_PACKETS, "snapshot_packets", &[Number; 5], Returns::Number),
     Helper::new(SPECULATION, "speculation", &[Number, Number, Number, Number], Returns::Number),
 ];
 

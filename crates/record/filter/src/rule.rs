@@ -255,6 +255,11 @@ impl Rule {
         self.has(|kind| matches!(kind, ActionKind::Snapshot))
     }
 
+    /// Whether it asks for packets of the hardware trace, of which the recording must keep the last ones.
+    pub fn snapshots_packets(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::SnapshotPackets { .. }))
+    }
+
     /// Whether it asks something of the kernel's side: the state of threads (`$kernel`), thresholds, kernel events.
     pub fn asks_kernel(&self) -> bool {
         self.has(|kind| matches!(kind, ActionKind::Threshold { .. } | ActionKind::OpenKernel { .. }))
@@ -318,6 +323,25 @@ mod tests {
             };
             assert_eq!((matches!(value.kind, ExprKind::ElapsedBy(_)), by.len()), (value_is_by, 1), "{text}");
         }
+        let rule = Rule::parse("req:slow if ns > 3 do record, pt snapshot 5ms, count by pt, pt snapshot 1s")
+            .unwrap();
+        assert!(rule.snapshots_packets() && rule.records() && !rule.snapshots());
+        let kinds: Vec<_> = rule.actions.iter().map(|action| &action.kind).collect();
+        assert!(
+            matches!(
+                kinds.as_slice(),
+                [
+                    ActionKind::Record,
+                    ActionKind::SnapshotPackets { ns: 5_000_000 },
+                    ActionKind::Count { by },
+                    ActionKind::SnapshotPackets { ns: 1_000_000_000 }
+                ] if by.len() == 1
+            ),
+            "{kinds:?}"
+        );
+        // A field may have that name.
+        let rule = Rule::parse("x do count by a, pt").unwrap();
+        assert!(matches!(&rule.actions[0].kind, ActionKind::Count { by } if by.len() == 2));
         let rule = Rule::parse("x do emit slow(url = path, ns = $delta), last 5, hist len by proto").unwrap();
         assert_eq!(rule.actions.len(), 3);
         assert!(Rule::parse("net:*").unwrap().records());
@@ -361,6 +385,11 @@ mod tests {
             ("net:* do speculate by", "expected a field, a number or a string, found the end"),
             ("net:* do speculate by a, b", "a speculation has one key"),
             ("net:* do speculate by a + b", "expected an operator, or the end, found `+`"),
+            ("net:* do pt", "expected `snapshot` and a time, found the end"),
+            ("net:* do pt snapshot", "expected `snapshot` and a time, found the end"),
+            ("net:* do pt snapshot 0", "packets of 1 ns to 60 s before an event can be asked for"),
+            ("net:* do pt snapshot 61s", "packets of 1 ns to 60 s before an event can be asked for"),
+            ("net:* do pt snapsot 5ms", "expected `snapshot` and a time, found `snapsot`"),
             ("net:* do hist $elapsed by a by b", "expected an operator, or the end, found `by`"),
         ] {
             assert_eq!(Rule::parse(text).unwrap_err().message(), message, "{text}");

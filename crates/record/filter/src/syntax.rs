@@ -222,6 +222,10 @@ pub(crate) enum ActionKind {
         fields: Vec<(String, Expr)>,
     },
     Snapshot,
+    /// The packets of the hardware trace of so many ns before the event are kept.
+    SnapshotPackets {
+        ns: u64,
+    },
     /// This system call of the thread is recorded from so many ns on.
     Threshold {
         syscall: u32,
@@ -252,6 +256,7 @@ impl ActionKind {
             | ActionKind::Set(_)
             | ActionKind::Clear(_)
             | ActionKind::Snapshot
+            | ActionKind::SnapshotPackets { .. }
             | ActionKind::Threshold { .. }
             | ActionKind::OpenKernel { .. }
             | ActionKind::Speculate(None)

@@ -92,6 +92,10 @@ pub(crate) enum Action {
         span: Span,
     },
     Snapshot,
+    /// The packets of the hardware trace of so many ns before the event are kept.
+    SnapshotPackets {
+        ns: u64,
+    },
     /// A system call is recorded from this duration on, in ns ([`mote_layout::cooperation::threshold_word`]).
     Threshold {
         syscall: u32,

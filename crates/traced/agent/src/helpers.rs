@@ -22,7 +22,7 @@ use mote_wire::{SESSIONS_MAX, filter_counters};
 /// What the programs of one session call, by number, as `mote_vm::Setup` takes it.
 #[derive(Debug)]
 pub(crate) struct Helpers {
-    pub(crate) plain: [(u32, HelperFn); 13],
+    pub(crate) plain: [(u32, HelperFn); 14],
     /// Those that read memory which may not be there.
     pub(crate) faulting: [(u32, FaultingFn); 1],
 }
@@ -36,6 +36,7 @@ const fn helpers<const SESSION: usize>() -> Helpers {
             (tracer::DISCARD, discard::<SESSION>),
             (tracer::SPECULATED, speculated::<SESSION>),
             (tracer::SNAPSHOT, snapshot::<SESSION>),
+            (tracer::SNAPSHOT_PACKETS, snapshot_packets::<SESSION>),
             (tracer::SET_THRESHOLD, set_threshold),
             (tracer::OPEN_KERNEL, open_kernel),
             (tracer::SPECULATE_BY, speculate_by::<SESSION>),
@@ -196,6 +197,17 @@ unsafe extern "C" fn speculation_verdict<const SESSION: usize>(
 
 unsafe extern "C" fn snapshot<const SESSION: usize>(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     if shared::count(SESSION, filter_counters::SNAPSHOTS) { 0 } else { error(libc::ENODEV) }
+}
+
+unsafe extern "C" fn snapshot_packets<const SESSION: usize>(
+    duration: u64,
+    event: u64,
+    time: u64,
+    cpu: u64,
+    thread: u64,
+) -> u64 {
+    let wanted = shared::Wanted { duration, event, time, cpu, thread };
+    if shared::request_packets(SESSION, &wanted) { 0 } else { error(libc::ENODEV) }
 }
 
 /// `set_threshold(syscall, ns)`

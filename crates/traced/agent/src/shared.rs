@@ -9,6 +9,7 @@ use crate::channel::Channel;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use mote_layout::context::{DROP, SPECULATE};
+use mote_layout::packet_requests::{FREE, PacketRequests, READY, SLOTS, TAKEN};
 use mote_loss::Cause;
 use mote_ring::speculation::Pool;
 use mote_sys::fd::Fd;
@@ -128,6 +129,40 @@ pub(crate) fn count(session: usize, offset: usize) -> bool {
     // SAFETY: `counters-mapped`; offsets are constants of `counters`, multiples of 8 and inside of it.
     let word = unsafe { &*counters.wrapping_add(offset).cast::<AtomicU64>() };
     word.fetch_add(1, Ordering::Relaxed);
+    true
+}
+
+/// Packets of the hardware trace that are wanted; what the words mean: [`mote_layout::packet_requests::PacketRequest`].
+pub(crate) struct Wanted {
+    pub(crate) duration: u64,
+    pub(crate) event: u64,
+    pub(crate) time: u64,
+    pub(crate) cpu: u64,
+    pub(crate) thread: u64,
+}
+
+/// Asks for packets of the hardware trace. Returns whether that is asked for. In a read section.
+///
+/// # Signal safety
+/// Callable from a handler, also one that interrupts this: the slot is not free then.
+pub(crate) fn request_packets(session: usize, wanted: &Wanted) -> bool {
+    let Some(counters) = counters(session) else { return false };
+    // SAFETY: `counters-mapped`: the requests lie at a multiple of 8, inside of the counters, and are atomics only.
+    let requests = unsafe { &*counters.wrapping_add(filter_counters::PACKETS).cast::<PacketRequests>() };
+    let taken = requests.slots.get(wanted.cpu as usize % SLOTS).filter(|slot| {
+        slot.state.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    });
+    let Some(slot) = taken else {
+        requests.refused.fetch_add(1, Ordering::Relaxed);
+        return false;
+    };
+    slot.time.store(wanted.time, Ordering::Relaxed);
+    slot.thread.store(wanted.thread, Ordering::Relaxed);
+    slot.cpu.store(wanted.cpu, Ordering::Relaxed);
+    slot.event.store(wanted.event, Ordering::Relaxed);
+    slot.duration.store(wanted.duration, Ordering::Relaxed);
+    // Release: a reader that finds it ready finds the words above.
+    slot.state.store(READY, Ordering::Release);
     true
 }
 

@@ -11,6 +11,7 @@ use mote_layout::context;
 use mote_layout::tracer;
 
 mod key;
+mod packets;
 
 impl Code<'_> {
     /// Does it; when a value that it needs fails, it is left out.
@@ -31,6 +32,7 @@ impl Code<'_> {
             Action::Emit { event, fields, span } => self.emit(event, fields, *span)?,
             Action::Snapshot if self.is_kernel() => self.ask_for_snapshot()?,
             Action::Snapshot => self.call_only(tracer::SNAPSHOT, ())?,
+            Action::SnapshotPackets { ns } => self.snapshot_packets(*ns)?,
             Action::Threshold { syscall, ns } => self.call_only(tracer::SET_THRESHOLD, (*syscall, *ns))?,
             Action::OpenKernel { ns, of } => self.call_only(tracer::OPEN_KERNEL, (*ns, *of as i32))?,
             Action::Speculate(None) => self.call_only(tracer::SPECULATE, ())?,

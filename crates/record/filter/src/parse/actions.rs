@@ -24,6 +24,11 @@ const ACTIONS: [&str; 13] = [
     "discard",
 ];
 
+/// First word of `pt snapshot`: an action where that follows, else perhaps a field's name.
+const PACKETS: &str = "pt";
+/// Packets of so many nanoseconds can be asked for: 60 s.
+const PACKETS_MAX_NS: u64 = 60_000_000_000;
+
 /// Most entries that `last` keeps.
 const LAST_MAX: u64 = 1 << 20;
 
@@ -48,6 +53,7 @@ impl Parser {
             "clear" => ActionKind::Clear(self.name("the name of a flag")?.0),
             "emit" => self.emit()?,
             "snapshot" => ActionKind::Snapshot,
+            PACKETS => self.packets()?,
             "open" => self.open()?,
             "threshold" => self.threshold()?,
             "speculate" => ActionKind::Speculate(self.only_key()?),
@@ -101,8 +107,11 @@ impl Parser {
 
     /// Whether an action's name is behind the next token, and not used as a field's.
     fn action_is_next(&self) -> bool {
-        let name = self.tokens.get(self.at + 1).map(|token| &token.kind);
-        matches!(name, Some(Kind::Name(name)) if ACTIONS.contains(&name.as_str()))
+        let name = |at: usize| match self.tokens.get(self.at + at).map(|token| &token.kind) {
+            Some(Kind::Name(name)) => name.as_str(),
+            _ => "",
+        };
+        ACTIONS.contains(&name(1)) || (name(1), name(2)) == (PACKETS, "snapshot")
     }
 
     /// `last N [FIELD, ..]`, behind `last`.
@@ -125,6 +134,24 @@ impl Parser {
         };
         let fields = if ends { Vec::new() } else { self.expressions()? };
         Ok(ActionKind::Last { entries, fields })
+    }
+
+    /// `pt snapshot TIME`, behind `pt`.
+    fn packets(&mut self) -> Result<ActionKind, Diagnostic> {
+        const EXAMPLE: &str =
+            "for example `pt snapshot 5ms`: the hardware trace of the 5 ms before the event";
+        let begins = self.eat_word("snapshot").is_some();
+        match self.peek().kind {
+            Kind::Integer(ns @ 1..=PACKETS_MAX_NS) if begins => {
+                self.bump();
+                Ok(ActionKind::SnapshotPackets { ns })
+            }
+            Kind::Integer(_) if begins => {
+                let message = "packets of 1 ns to 60 s before an event can be asked for";
+                Err(Diagnostic::syntax(self.peek().span, message).help(EXAMPLE))
+            }
+            _ => Err(self.unexpected("`snapshot` and a time").help(EXAMPLE)),
+        }
     }
 
     /// `open kernel for TIME [of thread|process|all]`, behind `open`.

@@ -278,3 +278,16 @@ fn an_action_whose_value_fails_is_left_out() {
         assert!(text.contains("       99     1") && text.contains("1 value, median 25"), "{text}");
     });
 }
+
+#[test]
+fn packets_are_asked_for_with_time_cpu_and_thread() {
+    for engine in [Choice::Interpreter, Choice::Jit] {
+        let rules = ["*:in if len > 5 do pt snapshot 5ms, record", "*:in if $cpu == 1 do pt snapshot 1s"];
+        let world = World::of(&rules, engine);
+        assert_eq!(world.event(3, "tcp", 0, 0), DROP);
+        let request = |ns: u64| (ns, [0, 5_000, 1, 7 << 32 | 42_u64].map(u64::to_le_bytes).concat());
+        assert_eq!(emitted(), [request(1_000_000_000)]);
+        assert_eq!(world.event(9, "tcp", 0, 0), RECORD);
+        assert_eq!(emitted(), [request(5_000_000), request(1_000_000_000)]);
+    }
+}

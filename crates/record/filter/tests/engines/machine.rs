@@ -125,6 +125,13 @@ extern "C" fn set_threshold(syscall: u64, ns: u64, _: u64, _: u64, _: u64) -> u6
     0
 }
 
+/// Emits what it is given, so that tests see it.
+extern "C" fn snapshot_packets(duration: u64, event: u64, time: u64, cpu: u64, thread: u64) -> u64 {
+    let words = [event, time, cpu, thread].iter().flat_map(|word| word.to_le_bytes()).collect();
+    EMITTED.with_borrow_mut(|emitted| emitted.push((duration, words)));
+    0
+}
+
 extern "C" fn nothing(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
     0
 }
@@ -153,6 +160,7 @@ const HELPERS: &[(u32, HelperFn)] = &[
     (tracer::SNAPSHOT, nothing),
     (tracer::SET_THRESHOLD, set_threshold),
     (tracer::OPEN_KERNEL, nothing),
+    (tracer::SNAPSHOT_PACKETS, snapshot_packets),
     (tracer::SPECULATE_BY, speculate_by),
     (tracer::COMMIT_BY, end_by),
     (tracer::DISCARD_BY, end_by),

@@ -206,6 +206,47 @@ fn flags_are_words_of_the_shared_memory() {
 }
 
 #[test]
+fn packets_are_asked_for_in_the_slot_of_the_cpu() {
+    use mote_layout::cooperation::SharedHeader;
+    use mote_layout::packet_requests::{PacketRequest, PacketRequests, READY, SLOT_BYTES, slot_at};
+    use std::mem::offset_of;
+    let rules = ["*:in if len == 1 do record, pt snapshot 5ms, count", "*:in if len == 1 do pt snapshot 7ms"];
+    let Some(world) = World::of(&rules) else { return };
+    let shared = |world: &World| {
+        let entries = world.maps.entries();
+        let at = entries.iter().position(|entry| entry.meaning == mote_filter::maps::Meaning::Shared);
+        world.machine.value(at.unwrap(), &[0; 4]).unwrap()
+    };
+    let word = |bytes: &[u8], at: usize| {
+        let at = offset_of!(SharedHeader, packets) + at;
+        u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+    };
+    let refused = offset_of!(PacketRequests, refused);
+    assert_eq!(world.event(0, "", 0, 0), DROP);
+    assert_eq!(word(&shared(&world), refused), 0);
+    // The second rule, and a second event, find the slot taken.
+    assert_eq!([0, 1].map(|_| world.event(1, "", 0, 0)), [RECORD; 2]);
+    let found = shared(&world);
+    let slot = |at: usize| word(&found, slot_at(1) + at);
+    let request = [
+        offset_of!(PacketRequest, state),
+        offset_of!(PacketRequest, time),
+        offset_of!(PacketRequest, thread),
+        offset_of!(PacketRequest, cpu),
+        offset_of!(PacketRequest, event),
+        offset_of!(PacketRequest, duration),
+    ]
+    .map(slot);
+    assert_eq!(request, [READY, 5000, 7 << 32 | 42, 1, 0, 5_000_000]);
+    assert_eq!(word(&found, refused), 3);
+    let all =
+        offset_of!(SharedHeader, packets)..offset_of!(SharedHeader, packets) + size_of::<PacketRequests>();
+    let taken =
+        found[all].chunks(SLOT_BYTES).skip(1).filter(|slot| slot.iter().any(|byte| *byte != 0)).count();
+    assert_eq!(taken, 1);
+}
+
+#[test]
 fn windows_are_of_all_of_the_process_or_of_the_thread() {
     use mote_layout::cooperation::{Header, SLOT_BYTES, SLOTS, Slot};
     use std::mem::offset_of;

@@ -253,6 +253,28 @@ fn filters_ask_for_snapshots() {
 }
 
 #[test]
+fn filters_ask_for_packets_once_until_they_are_heard() {
+    use mote_layout::packet_requests::{PacketRequest, PacketRequests, READY, SLOTS, slot_at};
+    use std::mem::offset_of;
+    let cpu = SLOTS + 3;
+    let (session, ..) = run("numbers", &[("scenario:number", filtered(packets(cpu as i32)))].into());
+    let word = |at: usize| session.counters(filter_counters::PACKETS + at);
+    assert_eq!(word(offset_of!(PacketRequests, refused)), 99);
+    let request = [
+        (offset_of!(PacketRequest, state), READY),
+        (offset_of!(PacketRequest, time), 77),
+        (offset_of!(PacketRequest, thread), 9),
+        (offset_of!(PacketRequest, cpu), cpu as u64),
+        (offset_of!(PacketRequest, event), 3),
+        (offset_of!(PacketRequest, duration), 5_000_000),
+    ];
+    for (at, expect) in request {
+        assert_eq!((at, word(slot_at(3) + at)), (at, expect));
+    }
+    assert_eq!(word(slot_at(2)), 0);
+}
+
+#[test]
 fn filters_count_in_maps_that_the_session_reads() {
     let mut session = Session::new();
     // Room for 4 of the 7 remainders.

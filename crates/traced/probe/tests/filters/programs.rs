@@ -174,6 +174,19 @@ pub(crate) fn snapshot(emitted: u16) -> Vec<Insn> {
     })
 }
 
+/// Asks for packets of a CPU.
+pub(crate) fn packets(cpu: i32) -> Vec<Insn> {
+    program(|b| {
+        for (reg, value) in [(Reg::R1, 5_000_000), (Reg::R2, 3), (Reg::R3, 77), (Reg::R4, cpu), (Reg::R5, 9)]
+        {
+            b.mov(reg, value);
+        }
+        b.call(tracer::SNAPSHOT_PACKETS);
+        b.mov(Reg::R0, 0);
+        b.exit();
+    })
+}
+
 /// Begins to speculate, with this event.
 pub(crate) fn speculate() -> Vec<Insn> {
     program(|b| {
