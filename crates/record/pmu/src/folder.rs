@@ -3,9 +3,10 @@
 use crate::elsewhere::{Changed, Elsewhere};
 use crate::generated::{Copied, Generated, How};
 use crate::recorder::Output;
+use crate::sideband::{self, Sideband};
 use mote_capture::kernel::{Code, KCORE, Kcore};
 use mote_capture::perf::Notes;
-use mote_capture::{Head, KERNEL, Note, Of, Processor, SIDEBAND, What, hex, name_of};
+use mote_capture::{KERNEL, Note, Of, Processor, SIDEBAND, What, hex, name_of};
 use mote_clock::Sample;
 use mote_perfdata::intel_pt::Clock;
 use mote_perfdata::record::{EXECUTABLE, File as Which, Mmap, Mode, Task, is_anonymous};
@@ -15,8 +16,8 @@ use mote_words::counted_grouped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -66,7 +67,7 @@ impl Output for Packets {
 pub struct Folder {
     packets: Packets,
     notes: Notes,
-    sideband: BufWriter<File>,
+    sideband: Sideband,
     /// The kernel's code.
     kernel_file: Option<File>,
     build_ids: BuildIds,
@@ -98,9 +99,7 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn create(files: Box<dyn Files>, processor: &Processor, clock: Option<Clock>) -> io::Result<Folder> {
-        let mut sideband = BufWriter::new(files.create(SIDEBAND)?);
-        serde_json::to_writer(&mut sideband, &Head::Processor(processor.clone()))?;
-        writeln!(sideband)?;
+        let sideband = Sideband::begin(files.create(SIDEBAND)?, processor)?;
         let notes = Notes::new(clock, collect::vdso().ok());
         Ok(Folder {
             packets: Packets { files, streams: BTreeMap::new() },
@@ -124,27 +123,41 @@ impl Folder {
         Folder { generated, ..self }
     }
 
+    /// The same where no snapshots of single streams are wanted.
+    pub(crate) fn without_index(self) -> Folder {
+        Folder { sideband: self.sideband.without_index(), ..self }
+    }
+
     /// Begins another capture in `files`, with all notes so far, for other packets.
     ///
     /// # Errors
     /// The notes cannot be read, or it cannot be written.
     pub(crate) fn copy(&mut self, files: Box<dyn Files>) -> io::Result<Packets> {
-        self.sideband.flush()?;
-        let copy = |from: &File, name: &str| {
-            let (mut to, mut at) = (files.create(name)?, 0);
-            let mut buffer = vec![0; 256 << 10];
-            loop {
-                match from.read_at(&mut buffer, at)? {
-                    0 => return Ok::<_, io::Error>(()),
-                    read => {
-                        to.write_all(&buffer[..read])?;
-                        at += read as u64;
-                    }
-                }
-            }
-        };
-        copy(self.sideband.get_ref(), SIDEBAND)?;
-        self.kernel_file.as_ref().map_or(Ok(()), |file| copy(file, KERNEL_FILE))?;
+        let notes = self.sideband.all();
+        self.copy_parts(files, &notes)
+    }
+
+    /// The notes that belong to packets of a stream from the time stamp counter `from` on, and how many bytes a capture
+    /// of them has without the packets.
+    ///
+    /// # Errors
+    /// The kernel's code cannot be looked at.
+    pub(crate) fn notes_of(&self, of: Of, from: u64) -> io::Result<(Vec<Range<u64>>, u64)> {
+        let parts = self.sideband.parts(of, from);
+        let kernel = self.kernel_file.as_ref().map_or(Ok(0), |file| file.metadata().map(|of| of.len()))?;
+        let notes: u64 = parts.iter().map(|part| part.end - part.start).sum();
+        Ok((parts, notes + kernel))
+    }
+
+    /// As [`Folder::copy`], with some of the notes.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn copy_parts(&mut self, files: Box<dyn Files>, notes: &[Range<u64>]) -> io::Result<Packets> {
+        self.sideband.copy(notes, &mut files.create(SIDEBAND)?)?;
+        if let Some(file) = &self.kernel_file {
+            sideband::copy(file, 0..file.metadata()?.len(), &mut files.create(KERNEL_FILE)?)?;
+        }
         Ok(Packets { files, streams: BTreeMap::new() })
     }
 
@@ -201,7 +214,7 @@ impl Folder {
         file.write_all(&code.file())?;
         self.kernel_file = Some(file);
         for what in code.images(Path::new(KERNEL_FILE)) {
-            write(&mut self.sideband, &of(KERNEL, None, what))?;
+            self.sideband.write(&of(KERNEL, None, what))?;
         }
         self.kcore = Some(kcore);
         Ok(())
@@ -313,7 +326,7 @@ impl Folder {
             problems.push(format!("{} {what}", counted_grouped(count, one, many)));
         }
         for why in &problems {
-            write(&mut self.sideband, &of(KERNEL, None, What::Lost { why: why.clone() }))?;
+            self.sideband.write(&of(KERNEL, None, What::Lost { why: why.clone() }))?;
         }
         Ok(problems)
     }
@@ -346,10 +359,7 @@ impl Folder {
                 // It may be gone already.
                 let Ok(code) = kcore.read(*start, u64::from(*len).min(PROGRAM_MAX)) else { return Ok(()) };
                 let time = id.time.and_then(|time| Some(self.clock?.tsc(time)));
-                return write(
-                    &mut self.sideband,
-                    &of(KERNEL, time, What::Code { start: *start, code, since: None }),
-                );
+                return self.sideband.write(&of(KERNEL, time, What::Code { start: *start, code, since: None }));
             }
             _ => {}
         }
@@ -363,7 +373,7 @@ impl Folder {
     pub fn clocks(&mut self, sample: &Sample) -> io::Result<()> {
         let Sample { ticks, monotonic_ns, realtime_ns, error_ns } = *sample;
         let what = What::Clock { monotonic_ns, realtime_ns, error_ns };
-        write(&mut self.sideband, &of(KERNEL, Some(ticks), what))
+        self.sideband.write(&of(KERNEL, Some(ticks), what))
     }
 
     /// The processes that were seen since the last time.
@@ -386,15 +396,10 @@ fn of(pid: i32, time: Option<u64>, what: What) -> Note {
     Note { pid, tid, cpu: None, instructions: None, time, what }
 }
 
-fn write(to: &mut impl Write, note: &Note) -> io::Result<()> {
-    serde_json::to_writer(&mut *to, note)?;
-    writeln!(to)
-}
-
 /// Notes code that has changed.
-fn note_code(to: &mut BufWriter<File>) -> impl FnMut(Changed<'_>) -> io::Result<()> {
+fn note_code(to: &mut Sideband) -> impl FnMut(Changed<'_>) -> io::Result<()> {
     |Changed { pid, start, code, time, since }| {
-        write(to, &of(pid, time, What::Code { start, code: code.to_owned(), since }))
+        to.write(&of(pid, time, What::Code { start, code: code.to_owned(), since }))
     }
 }
 
@@ -419,7 +424,7 @@ impl Output for Folder {
         notes.take(record, id, |note| {
             seen.extend((note.pid > 0).then_some(note.pid));
             if done.is_ok() {
-                done = write(sideband, &note);
+                done = sideband.write(&note);
             }
         });
         done.and_then(|()| self.see(record, id))

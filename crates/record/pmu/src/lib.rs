@@ -11,14 +11,17 @@
 //! | `machine` | the calls of the kernel |
 //! | `recorder` | events, their memory, rounds of reading it, losses |
 //! | `trace` | the memory of packets |
-//! | `folder`, `session` | a recording as a capture |
+//! | `folder`, `sideband`, `session` | a recording as a capture |
+//! | `cut`, `before` | the last packets before an event, as a capture of their own |
 //! | `elsewhere` | code that is of no file: what programs write themselves |
 //! | `generated` | the same, as it was when it became executable |
 //! | `command` | a command that waits until its events are open |
 //! | `simulated` | a machine with Intel PT that is none |
 #![forbid(unsafe_code)]
 
+mod before;
 mod command;
+mod cut;
 pub mod device;
 mod elsewhere;
 pub mod folder;
@@ -27,9 +30,11 @@ mod machine;
 mod recorder;
 mod session;
 mod settings;
+mod sideband;
 pub mod simulated;
 mod trace;
 
+pub use before::{Before, Snapshot, Written};
 pub use command::{Command, is_program};
 pub use device::{Device, NoDevice};
 pub use folder::{Files, Folder};

@@ -6,7 +6,10 @@ use crate::generated::Generated;
 use crate::machine::Machine;
 use crate::recorder::{Error, Options, Recorder, Summary, Targets};
 use mote_capture::perf;
+use mote_clock::Sample;
 use mote_perfdata::intel_pt::{Clock, Info};
+use mote_pt::errata::Errata;
+use mote_pt::time::Clocks;
 use mote_sys::perf_ring::Kept;
 use mote_words::counted_grouped;
 use std::collections::BTreeSet;
@@ -61,10 +64,17 @@ impl Recorded {
 /// A recording that runs, into a capture.
 #[derive(Debug)]
 pub struct Session<M> {
-    recorder: Recorder<M>,
-    output: Folder,
+    pub(crate) recorder: Recorder<M>,
+    pub(crate) output: Folder,
+    /// The clocks of the packets, and what the processor writes otherwise than the manual says.
+    pub(crate) clocks: Clocks,
+    pub(crate) errata: Errata,
+    /// The first sample of the clocks.
+    pub(crate) began: Option<Sample>,
     /// When the clocks were noted.
     noted: Option<Instant>,
+    /// How long a round waits.
+    tick: Duration,
 }
 
 impl<M: Machine> Session<M> {
@@ -86,6 +96,9 @@ impl<M: Machine> Session<M> {
         let generated = options.jit.then(|| Generated::attach(&options.targets)).transpose()?;
         let output = Folder::create(files, &processor, recorder.clock()).map_err(Error::Output)?;
         let mut output = output.with_generated(generated);
+        if options.kept == Kept::All {
+            output = output.without_index();
+        }
         // What is mapped while this is read is in records, too. It takes a while: packets begin behind it.
         recorder.listen()?;
         for pid in known {
@@ -95,9 +108,16 @@ impl<M: Machine> Session<M> {
         if options.settings.kernel {
             output.kernel().map_err(Error::Output)?;
         }
-        let mut session = Session { recorder, output, noted: None };
+        let (clocks, errata) = (processor.clocks(), processor.errata());
+        let began = recorder.machine().clocks();
+        let mut session = Session { recorder, output, clocks, errata, began, noted: None, tick: TICK };
         session.note_clocks()?;
         Ok(session)
+    }
+
+    /// Rounds wait so long from now on: for who has more to do between them.
+    pub fn set_tick(&mut self, tick: Duration) {
+        self.tick = tick;
     }
 
     /// Begins to record; of a [command](crate::Targets::Command) execve(2) does it.
@@ -113,7 +133,7 @@ impl<M: Machine> Session<M> {
     /// # Errors
     /// It cannot be written.
     pub fn round(&mut self) -> Result<(), Error> {
-        self.recorder.wait(TICK);
+        self.recorder.wait(self.tick);
         self.recorder.round(&mut self.output)?;
         self.output.copy_generated(self.recorder.machine().clocks()).map_err(Error::Output)?;
         if self.output.is_due() {
@@ -131,12 +151,22 @@ impl<M: Machine> Session<M> {
     /// # Errors
     /// It cannot be written.
     pub fn snapshot(&mut self, files: Box<dyn Files>) -> Result<u64, Error> {
+        self.settle()?;
+        let mut copy = self.output.copy(files).map_err(Error::Output)?;
+        self.recorder.snapshot(&mut copy)
+    }
+
+    /// Notes all that has happened up to now.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        // The second one gives what the first has read: records of other CPUs may have been earlier.
+        self.recorder.round(&mut self.output)?;
         self.recorder.round(&mut self.output)?;
         self.output.end_generated(self.recorder.machine().clocks()).map_err(Error::Output)?;
         self.output.look_at_all(self.ticks()).map_err(Error::Output)?;
-        self.note_clocks()?;
-        let mut copy = self.output.copy(files).map_err(Error::Output)?;
-        self.recorder.snapshot(&mut copy)
+        self.note_clocks()
     }
 
     /// Ends it.

@@ -88,8 +88,8 @@ impl Simulated {
         Simulated { unit, clock, steps: steps.into_iter().collect(), ..Simulated::default() }
     }
 
-    /// More is to happen, behind all that is left.
-    pub fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
+    /// Lets these steps happen behind those that are left.
+    pub fn then(&mut self, steps: impl IntoIterator<Item = Step>) {
         self.steps.extend(steps);
     }
 

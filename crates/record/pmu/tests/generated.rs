@@ -106,10 +106,10 @@ impl Machine for Maker {
     fn wait(&mut self, time: Duration) {
         for _ in 0..AT_ONCE.min(TURNS - self.turn) {
             self.make();
-            self.simulated.add([Step::Packets(0, self.packets()), Step::Flags(0, 0)]);
+            self.simulated.then([Step::Packets(0, self.packets()), Step::Flags(0, 0)]);
             self.turn += 1;
         }
-        self.simulated.add([Step::Wait]);
+        self.simulated.then([Step::Wait]);
         std::thread::sleep(time);
         self.simulated.wait(time);
     }
