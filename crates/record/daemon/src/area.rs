@@ -5,8 +5,11 @@
 //! | [`session`] | all processes of a session, and the kernel's programs | words with names, flags of rules |
 //! | [`group`] | the processes of a group, which share rings | counters, speculations, maps of filters |
 //! | of a process ([`crate::cooperation`]) | its threads, the kernel's programs | thresholds, state of threads |
+//!
+//! [`packets`] reads what rules ask for of the hardware trace, which is in both of the first two.
 
 pub(crate) mod group;
+pub(crate) mod packets;
 pub(crate) mod session;
 
 use mote_sys::bpf::mapped::Mapped;

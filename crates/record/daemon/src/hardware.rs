@@ -2,12 +2,26 @@
 //!
 //! A thread reads the memory of packets, which fills within milliseconds, and writes the capture. The loop hears whose
 //! code it has, and why there is no more. Whatever becomes of it, the events beside go on.
+//!
+//! Where only the last packets are kept, rules may ask for those before an event (`pt snapshot 5ms`):
+//! ```text
+//! rule ─ slot in shared memory ([`crate::area::packets`]) ─▶ Taker ─ pt/snapshot-N
+//!                                                             └─▶ SnapshotEvents: `pt_snapshot`, for readers
+//! ```
 
+mod events;
+mod limits;
+mod taker;
+
+use crate::area::packets::{Places, Requests};
 use crate::error::Error;
 use crate::options::{HardwareOptions, Options};
 use crate::output::directory::Directory;
 use crate::output::folder::Folder;
 use crate::output::owner::Owner;
+use crate::samples::Samples;
+use crate::trace::Trace;
+use events::SnapshotEvents;
 use mote_capture::IN_RECORDING;
 use mote_journal::Fact;
 use mote_pmu::{AnyMachine, Files, Kept, Recorded, Session, Targets, folder};
@@ -19,6 +33,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+pub(crate) use taker::Taken;
+use taker::Taker;
 
 /// The hardware trace.
 pub(crate) struct Hardware {
@@ -29,6 +45,11 @@ pub(crate) struct Hardware {
     ask: Option<Sender<Wanted>>,
     recorded: Option<Recorded>,
     wanted: HardwareOptions,
+    /// Where rules ask for packets.
+    places: Arc<Places>,
+    /// The snapshots that were taken for rules, and their trace once there is one.
+    taken: Option<Receiver<Taken>>,
+    events: Option<SnapshotEvents>,
 }
 
 /// How long a snapshot may take.
@@ -42,8 +63,12 @@ type Ended = Result<Recorded, mote_pmu::Error>;
 struct Shared {
     /// Nothing is to be recorded any more.
     ends: AtomicBool,
+    /// Rules ask for packets before events.
+    is_asked: AtomicBool,
     /// Processes that were seen.
     seen: Mutex<BTreeSet<i32>>,
+    /// What rules have asked for and is not there, as sentences, when it is over.
+    left_out: Mutex<Vec<String>>,
 }
 
 /// A snapshot of the packets that is wanted.
@@ -60,6 +85,10 @@ impl Shared {
     fn seen(&self) -> MutexGuard<'_, BTreeSet<i32>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn take_left_out(&self) -> Vec<String> {
+        std::mem::take(&mut *self.left_out.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Files of the recording.
@@ -74,10 +103,24 @@ impl Hardware {
     ///
     /// # Errors
     /// [`Error::Output`].
-    pub(crate) fn make(directory: &Directory, wanted: &HardwareOptions) -> Result<Hardware, Error> {
+    pub(crate) fn make(
+        directory: &Directory,
+        wanted: &HardwareOptions,
+        places: Arc<Places>,
+    ) -> Result<Hardware, Error> {
         let folder = directory.make_beside(IN_RECORDING)?;
         let wanted = wanted.clone();
-        Ok(Hardware { folder, thread: None, shared: Arc::default(), ask: None, recorded: None, wanted })
+        Ok(Hardware {
+            folder,
+            thread: None,
+            shared: Arc::default(),
+            ask: None,
+            recorded: None,
+            wanted,
+            places,
+            taken: None,
+            events: None,
+        })
     }
 
     /// Whether it is the command whose code is recorded: that has to wait until it is.
@@ -122,10 +165,53 @@ impl Hardware {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().name("mote-pt".to_owned());
         let (ask, asked) = channel();
-        let thread = thread.spawn(move || run(session, &shared, &asked));
+        let (tell, taken) = channel();
+        let taker = Taker::new(self.folder.clone(), Requests::new(self.places.clone()), tell);
+        self.taken = Some(taken);
+        let thread = thread.spawn(move || run(session, taker, &shared, &asked));
         self.thread = Some(thread.map_err(|why| Error::Loop { what: "start the thread of packets", why })?);
         self.ask = Some(ask);
         Ok(Fact::Hardware { directory: IN_RECORDING.to_owned() })
+    }
+
+    /// Whether only the last packets are kept, and rules can ask for them.
+    pub(crate) fn keeps_last(options: &Options) -> bool {
+        options.hardware.as_ref().is_some_and(|hardware| hardware.kept == Kept::Last)
+    }
+
+    /// Rules ask for the packets before events, or do not.
+    pub(crate) fn heed_rules(&self, ask: bool) {
+        self.shared.is_asked.store(ask && self.wanted.kept == Kept::Last, Ordering::Release);
+    }
+
+    /// The snapshots that were taken for rules since the last time.
+    pub(crate) fn taken(&self) -> Vec<Taken> {
+        self.taken.iter().flat_map(Receiver::try_iter).collect()
+    }
+
+    /// Makes an event of a snapshot, which this event has asked for.
+    ///
+    /// # Errors
+    /// Why there is none, for a person.
+    pub(crate) fn note(
+        &mut self,
+        taken: &Taken,
+        event: &str,
+        (options, trace, samples): (&Options, &Trace, &Samples),
+    ) -> Result<(), String> {
+        let events = match &mut self.events {
+            Some(events) => events,
+            None => {
+                let made = SnapshotEvents::make(options, (&trace.directory, trace.frame()), samples);
+                self.events.insert(made.map_err(|why| why.to_string())?)
+            }
+        };
+        events.add(taken, event).map_err(|why| why.to_string())
+    }
+
+    /// Ends the trace of snapshots, if there is one. Returns whether all of it is written.
+    pub(crate) fn finish(&mut self, duration_ns: u64) -> bool {
+        self.events.take().is_none_or(|events| events.finish(duration_ns))
     }
 
     /// What is done in every round: hears whose code it has. Returns why it has ended, if it has by itself.
@@ -141,7 +227,8 @@ impl Hardware {
         let ended = self.thread.take().map_or(Ok(()), |thread| self.join(thread));
         see(owner, std::mem::take(&mut *self.shared.seen()));
         let losses = self.recorded.iter().flat_map(Recorded::losses);
-        ended.err().into_iter().chain(losses.map(|loss| format!("hardware trace: {loss}"))).collect()
+        let losses = losses.map(|loss| format!("hardware trace: {loss}"));
+        ended.err().into_iter().chain(losses).chain(self.shared.take_left_out()).collect()
     }
 
     /// Writes what the memory of packets has now as a capture in the directory of a snapshot, where only the last ones
@@ -193,6 +280,11 @@ impl Drop for Hardware {
     }
 }
 
+/// The directory of a snapshot that a rule has asked for, in that of the recording.
+pub(crate) fn directory_of(number: u32) -> String {
+    format!("{IN_RECORDING}/{}", taker::directory(number))
+}
+
 /// Whose code is to be recorded.
 fn targets(wanted: &HardwareOptions, options: &Options, waiting: Option<i32>) -> Targets {
     match waiting {
@@ -209,10 +301,22 @@ fn see(owner: &mut Owner, processes: BTreeSet<i32>) {
 }
 
 /// Reads packets and writes them, and snapshots of them, until the end.
-fn run(mut session: Session<AnyMachine>, shared: &Shared, asked: &Receiver<Wanted>) -> Ended {
+fn run(
+    mut session: Session<AnyMachine>,
+    mut taker: Taker,
+    shared: &Shared,
+    asked: &Receiver<Wanted>,
+) -> Ended {
     loop {
         let ends = shared.ends.load(Ordering::Acquire);
+        let is_asked = shared.is_asked.load(Ordering::Acquire);
+        if is_asked {
+            session.set_tick(taker::TICK);
+        }
         session.round()?;
+        if is_asked {
+            taker.round(&mut session);
+        }
         shared.seen().append(&mut session.take_seen());
         if let Ok(Wanted { folder, until, tell }) = asked.try_recv()
             && Instant::now() < until
@@ -222,6 +326,7 @@ fn run(mut session: Session<AnyMachine>, shared: &Shared, asked: &Receiver<Wante
             let _ = tell.send(written.map_err(|why| why.to_string()));
         }
         if ends {
+            *shared.left_out.lock().unwrap_or_else(PoisonError::into_inner) = taker.end();
             return session.finish().map(|(recorded, _)| recorded);
         }
     }

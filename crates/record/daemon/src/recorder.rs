@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `round`, `arrivals`, `notices` | what has happened: one round of the event loop, what processes say, what the consumer has noticed |
 //! | `perform` | what the session wants done |
-//! | `kernel`, `written`, `snapshots`, `status` | what concerns several of the parts below |
+//! | `kernel`, `hardware`, `written`, `snapshots`, `status` | what concerns several of the parts below |
 //! | `finish`, `outcome` | the end, and what the recording came to |
 //! | `ways_in` | the ways in |
 //! | `peers`, `post` | connections of processes; letters to them |
@@ -24,6 +24,7 @@ mod cooperation;
 mod finish;
 pub(crate) mod group_areas;
 pub(crate) mod group_memory;
+mod hardware;
 mod kernel;
 pub(crate) mod kernel_side;
 mod notices;

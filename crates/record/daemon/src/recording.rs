@@ -6,6 +6,7 @@
 //! calls [`Recording::serve`], until [`Recording::ended`] has what the recording came to. [`record()`] is that loop for
 //! one recording.
 
+use crate::area::packets::Places;
 use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};
 use crate::consumer::snapshot::Beside;
@@ -46,7 +47,7 @@ use mote_journal::Fact;
 use mote_pmu::is_program;
 use mote_ring::Geometry;
 use mote_session::layout::Layout;
-use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_SNAPSHOTS, Session, Settings, Stage};
+use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_PACKETS, NO_SNAPSHOTS, Session, Settings, Stage};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -315,7 +316,8 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let shared = Arc::new(Shared::default());
     let (sizes, online) = setup::rings(options, source)?;
     let session_area = SessionArea::new(options.kernel.is_some());
-    let (areas, layout) = GroupAreas::new(shared.clone())?;
+    let places = Arc::new(Places::new(session_area.clone()));
+    let (areas, layout) = GroupAreas::new(shared.clone(), places.clone())?;
     let settings = settings(options, sizes, layout, &session_area)?;
     let session = Session::new(settings).map_err(|(path, why)| Error::Object(path, why))?;
     let rings = Rings::new(session.first_rings().unwrap_or(sizes), online, shared.clone())?;
@@ -337,7 +339,8 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         said.iter().for_each(|text| watch.say(text));
         profile
     });
-    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted)).transpose()?;
+    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted, places));
+    let hardware = hardware.transpose()?;
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let state = Arc::new(TraceState::default());
     let context = Context { sink: directory.sink(), uuid: frame.uuid, clock: source };
@@ -399,6 +402,7 @@ fn settings(
         exclude: options.exclude.clone(),
         keeps_on_fault: options.keeps_on_fault,
         is_flight_recorder: options.mode == Mode::Overwrite,
+        keeps_last_packets: Hardware::keeps_last(options),
         has_kernel: options.kernel.is_some(),
         own: principal::trust().own(),
         descriptors: setup::descriptors(),
@@ -417,6 +421,12 @@ fn check(options: &Options, session: &Session) -> Result<(), Error> {
         && options.mode != Mode::Overwrite
     {
         return Err(Error::Rule(NO_SNAPSHOTS));
+    }
+    let packets = |kernel: &options::KernelOptions| kernel.rules.iter().any(Rule::snapshots_packets);
+    if (filters.snapshots_packets() || options.kernel.as_ref().is_some_and(packets))
+        && !Hardware::keeps_last(options)
+    {
+        return Err(Error::Rule(NO_PACKETS));
     }
     if filters.asks_kernel() && options.kernel.is_none() {
         return Err(Error::Rule(NEEDS_KERNEL));

@@ -128,6 +128,11 @@ pub(crate) fn profile_session(options: &Options, wanted: &ProfileOptions, frame:
     }
 }
 
+/// The same of a trace of snapshots of packets.
+pub(crate) fn packets_session(options: &Options, frame: &Frame) -> Session {
+    Session { patterns: vec!["pt:pt_snapshot".to_owned()], ..session_without_rings(options, frame) }
+}
+
 /// The same of a trace without rings of ours, whose clock's ticks are nanoseconds.
 fn session_without_rings(options: &Options, frame: &Frame) -> Session {
     Session {

@@ -109,6 +109,11 @@ impl Rules {
         })
     }
 
+    /// The name of an event that programs have a number for.
+    pub fn event(&self, number: u64) -> Option<&str> {
+        self.maps.event(number)
+    }
+
     /// The maps, for filters that were compiled elsewhere (objects of clang).
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps

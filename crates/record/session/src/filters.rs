@@ -140,6 +140,17 @@ impl Filters {
             || self.objects.iter().any(|object| object.calls(tracer::SNAPSHOT))
     }
 
+    /// Whether any rule asks for the packets of the hardware trace before an event.
+    pub fn snapshots_packets(&self) -> bool {
+        self.rules.rules().any(Rule::snapshots_packets)
+            || self.objects.iter().any(|object| object.calls(tracer::SNAPSHOT_PACKETS))
+    }
+
+    /// The name of an event that programs have a number for.
+    pub fn event(&self, number: u64) -> Option<&str> {
+        self.maps.event(number)
+    }
+
     /// Whether any rule names words that all processes share.
     pub(crate) fn names_shared_words(&self) -> bool {
         let with_flags = self.maps.flags_are_shared();

@@ -8,6 +8,10 @@ use std::path::PathBuf;
 /// What a person is told of a recording that holds no snapshots.
 pub const NO_SNAPSHOTS: &str = "snapshots need a flight recorder: record with --mode overwrite";
 
+/// What a person is told of rules that ask for the packets before events, where there are none.
+pub const NO_PACKETS: &str = "`pt snapshot` needs a hardware trace of which the last packets are kept: record with \
+                              --pt=snapshot=16M";
+
 /// What a person is told of rules that do something about events, and record none.
 pub const NO_EVENT: &str = "no event is chosen, so nothing would be recorded: --on says what to do when an event occurs, \
                             -e and -k say which events to record; add for example -e '*'";
@@ -28,6 +32,8 @@ pub struct Settings {
     pub keeps_on_fault: bool,
     /// It is a flight recorder: rings overwrite their oldest events, and snapshots can be taken.
     pub is_flight_recorder: bool,
+    /// There is a hardware trace, of which the last packets are kept.
+    pub keeps_last_packets: bool,
     /// The kernel's events are recorded, too.
     pub has_kernel: bool,
     /// The recorder's user.
@@ -47,7 +53,8 @@ pub struct Settings {
 
 impl Settings {
     pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities { is_flight_recorder: self.is_flight_recorder, has_kernel: self.has_kernel }
+        let Settings { is_flight_recorder, keeps_last_packets, has_kernel, .. } = *self;
+        Capabilities { is_flight_recorder, keeps_last_packets, has_kernel }
     }
 }
 
@@ -56,6 +63,8 @@ impl Settings {
 pub(crate) struct Capabilities {
     /// Snapshots can be taken.
     pub(crate) is_flight_recorder: bool,
+    /// Packets before an event can be asked for.
+    pub(crate) keeps_last_packets: bool,
     /// The kernel's events are recorded, too.
     pub(crate) has_kernel: bool,
 }
@@ -68,6 +77,9 @@ impl Capabilities {
     pub(crate) fn check(self, rules: &[Rule], kernel: &[Rule]) -> Result<(), String> {
         if rules.iter().chain(kernel).any(Rule::snapshots) && !self.is_flight_recorder {
             return Err(NO_SNAPSHOTS.to_owned());
+        }
+        if rules.iter().chain(kernel).any(Rule::snapshots_packets) && !self.keeps_last_packets {
+            return Err(NO_PACKETS.to_owned());
         }
         if rules.iter().any(Rule::asks_kernel) && !self.has_kernel {
             return Err(NEEDS_KERNEL.to_owned());

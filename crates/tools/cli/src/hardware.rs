@@ -109,16 +109,16 @@ impl Wanted {
         Ok(())
     }
 
-    /// The same as a recording is told it, of everything or not; a flight recorder keeps the last packets only.
+    /// The same as a recording is told it, of everything or not; perhaps it keeps the last packets only.
     ///
     /// # Errors
     /// The processor has no Intel PT.
-    pub(crate) fn options(&self, all: bool, is_flight_recorder: bool) -> anyhow::Result<HardwareOptions> {
+    pub(crate) fn options(&self, all: bool, keeps_last: bool) -> anyhow::Result<HardwareOptions> {
         Ok(HardwareOptions {
             device: Device::read(Path::new(FOLDER))?,
             settings: self.settings.clone(),
             memory: self.snapshot.or(self.buffer).unwrap_or(MEMORY) as usize,
-            kept: if self.snapshot.is_some() || is_flight_recorder { Kept::Last } else { Kept::All },
+            kept: if self.snapshot.is_some() || keeps_last { Kept::Last } else { Kept::All },
             filter: self.filter.clone(),
             jit: self.jit,
             cpus: cpus(None)?,

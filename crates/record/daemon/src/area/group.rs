@@ -2,6 +2,7 @@
 //! speculations, the maps of filters. One sparse file that processes get with the first filters; pages are taken when
 //! they are needed.
 
+use super::packets::Slots;
 use mote_layout::record::ID_BITS;
 use mote_ring::speculation::{Pool, Sizes};
 use mote_sys::Result;
@@ -79,5 +80,19 @@ impl GroupArea {
         let mut word = [0; 8];
         let read = fd::read_at(&self.memfd, &mut word, offset as u64);
         if read == Ok(word.len()) { u64::from_le_bytes(word) } else { 0 }
+    }
+}
+
+/// Of what filters of its processes ask for.
+impl Slots for GroupArea {
+    fn read(&self, offset: usize, to: &mut [u8]) {
+        if fd::read_at(&self.memfd, to, (filter_counters::PACKETS + offset) as u64) != Ok(to.len()) {
+            to.fill(0);
+        }
+    }
+
+    fn write(&self, offset: usize, word: u64) {
+        // It cannot shrink.
+        let _ = fd::write_at(&self.memfd, &word.to_le_bytes(), (filter_counters::PACKETS + offset) as u64);
     }
 }

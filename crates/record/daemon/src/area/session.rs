@@ -1,6 +1,7 @@
 //! The area of a session: words with names and flags of rules, which all its processes and the kernel's programs share.
 
 use super::Memory;
+use super::packets::Slots;
 use crate::error::Error;
 use mote_filter::SharedNames;
 use mote_kernel::rules::shared::Shared;
@@ -82,6 +83,14 @@ impl SessionArea {
         }
     }
 
+    /// Where rules on kernel events ask for packets of the hardware trace, if the kernel has them.
+    pub(super) fn packet_slots(&self) -> Option<&dyn Slots> {
+        match self.0.made.get() {
+            Some(Ok(Made::Kernel(shared))) => Some(&**shared),
+            _ => None,
+        }
+    }
+
     /// Flags of rules, and whether they are set.
     pub(crate) fn flags(&self) -> Vec<(String, bool)> {
         let Some(Ok(Made::Kernel(shared))) = self.0.made.get() else { return Vec::new() };
@@ -94,6 +103,19 @@ impl SessionArea {
         if let Some(Ok(Made::Kernel(shared))) = self.0.made.get() {
             shared.set_target(tid);
         }
+    }
+}
+
+impl Slots for Shared {
+    fn read(&self, offset: usize, to: &mut [u8]) {
+        let at = offset_of!(SharedHeader, packets) + offset;
+        for (word, to) in to.chunks_exact_mut(8).enumerate() {
+            to.copy_from_slice(&self.memory().load64(at + 8 * word).to_le_bytes());
+        }
+    }
+
+    fn write(&self, offset: usize, word: u64) {
+        self.memory().store64(offset_of!(SharedHeader, packets) + offset, word);
     }
 }
 

@@ -53,6 +53,11 @@ const REMARKS_MAX: usize = 5;
 const MANY_REMARKS: usize = 20;
 
 impl Wanting {
+    /// Whether rules ask for the packets of the hardware trace before events.
+    pub(crate) fn snapshots_packets(&self) -> bool {
+        self.rule_list.rules().any(Rule::snapshots_packets)
+    }
+
     /// What the options ask for.
     ///
     /// # Errors

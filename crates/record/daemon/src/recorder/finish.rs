@@ -63,6 +63,7 @@ impl Recorder<'_> {
         {
             self.problem(why.to_string());
         }
+        self.finish_hardware(duration_ns);
         let (own, none) = (consumed.first(), Consumed::default());
         let own = own.unwrap_or(&none);
         if own.nameless > 0 {

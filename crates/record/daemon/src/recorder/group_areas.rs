@@ -3,6 +3,7 @@
 //! with what was in those that are no more.
 
 use crate::area::group::GroupArea;
+use crate::area::packets::Places;
 use crate::consumer::{Change, Shared};
 use crate::error::Error;
 use mote_bpf::MapKind;
@@ -25,6 +26,8 @@ const BYTES_MAX: u64 = 256 << 20;
 /// All areas.
 pub(crate) struct GroupAreas {
     shared: Arc<Shared>,
+    /// Where requests for packets of the hardware trace are looked for.
+    places: Arc<Places>,
     /// By the number of their group.
     groups: BTreeMap<GroupId, Held>,
     /// The first group's, until it comes.
@@ -60,16 +63,16 @@ pub(crate) struct Faults {
 }
 
 impl GroupAreas {
-    /// No group's yet, and how they are laid out. They are told to `shared`.
+    /// No group's yet, and how they are laid out. They are told to `shared` and to `places`.
     ///
     /// # Errors
     /// [`Error::Session`].
-    pub(crate) fn new(shared: Arc<Shared>) -> Result<(GroupAreas, Layout), Error> {
+    pub(crate) fn new(shared: Arc<Shared>, places: Arc<Places>) -> Result<(GroupAreas, Layout), Error> {
         let area =
             GroupArea::make().map_err(|why| Error::Session { what: "make memory for filters", why })?;
         let layout = Layout::new(area.bytes(), GroupArea::pool_place());
         let (groups, past) = (BTreeMap::new(), Past::default());
-        Ok((GroupAreas { shared, groups, spare: Some(area), past }, layout))
+        Ok((GroupAreas { shared, places, groups, spare: Some(area), past }, layout))
     }
 
     /// The area of a group, made if need be.
@@ -85,6 +88,7 @@ impl GroupAreas {
             let area = self.spare.take().map_or_else(GroupArea::make, Ok).map_err(|why| why.to_string())?;
             let held = Held { area: Arc::new(area), maps: Vec::new(), pool_has_memory: false };
             self.shared.change(Change::GroupArea(group, held.area.clone()));
+            self.places.add(&held.area);
             self.groups.insert(group, held);
         }
         let held = self.groups.get_mut(&group).ok_or("its processes have ended")?;

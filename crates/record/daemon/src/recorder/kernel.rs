@@ -54,43 +54,6 @@ impl Recorder<'_> {
         self.tell(remarks);
     }
 
-    /// Begins the hardware trace of what runs, or of a command that waits to become its program.
-    ///
-    /// # Errors
-    /// As [`crate::hardware::Hardware::begin`].
-    pub(crate) fn begin_hardware(&mut self, waiting: Option<i32>) -> Result<(), Error> {
-        let Some(hardware) = &mut self.hardware else { return Ok(()) };
-        let fact = hardware.begin(&self.options, waiting, &mut self.output.owner)?;
-        let noted = self.output.note(&fact);
-        self.check_journal(noted);
-        Ok(())
-    }
-
-    /// Begins the hardware trace of the command, which is started and waits.
-    ///
-    /// # Errors
-    /// As [`Recorder::begin_hardware`]; the command has ended then, before it was its program.
-    pub(crate) fn trace_command(&mut self) -> Result<(), Error> {
-        let Some(command) = &mut self.subjects.command else { return Ok(()) };
-        let pid = command.id().cast_signed();
-        let begun = command.wait_until_stopped().and_then(|()| self.begin_hardware(Some(pid)));
-        begun.inspect_err(|_| self.subjects.kill_command())
-    }
-
-    /// Hears what has come of the hardware trace.
-    pub(super) fn look_at_hardware(&mut self) {
-        let Some(hardware) = &mut self.hardware else { return };
-        let problem = hardware.look(&mut self.output.owner);
-        problem.into_iter().for_each(|why| self.problem(why));
-    }
-
-    /// Ends the hardware trace.
-    pub(super) fn end_hardware(&mut self) {
-        let Some(hardware) = &mut self.hardware else { return };
-        let problems = hardware.end(&mut self.output.owner);
-        problems.into_iter().for_each(|why| self.problem(why));
-    }
-
     /// Notes names of threads that kernel events are of.
     pub(super) fn name_threads(&mut self, ids: &[u32]) {
         let noted = self.kernel.name_threads(ids, &mut self.output.owner);

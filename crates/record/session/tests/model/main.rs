@@ -119,6 +119,7 @@ impl World {
             exclude: vec![EXCLUDED.to_owned()],
             keeps_on_fault: false,
             is_flight_recorder: true,
+            keeps_last_packets: true,
             has_kernel: true,
             own: 0,
             descriptors: 1024,

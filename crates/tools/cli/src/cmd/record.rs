@@ -70,6 +70,8 @@ What processors write down of each branch (a CPU with Intel PT is needed), on th
   mote record --pt=cyc=6,kernel -a --duration 100ms
   mote record --pt --jit -- node app.js            with all versions of the code that it makes
   mote view --pt trace                             calls of the hardware trace among the events
+Of that only what was executed before an event, in DIR/pt/snapshot-N, of each event that matches:
+  mote record -e 'req:*' --on 'req:end if ns > 20ms do pt snapshot 5ms' -- ./app
 
 Patterns: `*` any characters, `?` one character. `net:*` is compared with provider:name, `net` with
 the provider and with the name.
@@ -115,7 +117,8 @@ pub(crate) struct Args {
     profile: SamplingArgs,
     /// Record what processors write down of each branch (Intel PT), too: of the command or the processes, or with -a of
     /// everything. OPTIONS, separated by commas: cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel, jit,
-    /// snapshot=SIZE, buffer=SIZE, filter=FILTER (the last one); see `mote pt record`
+    /// snapshot=SIZE, buffer=SIZE, filter=FILTER (the last one); see `mote pt record`. Where a rule says `pt snapshot
+    /// TIME`, the last packets are kept, as with snapshot=4M, also without this
     #[arg(long, value_name = "OPTIONS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pt: Option<Wanted>,
     /// With --pt: copy code that programs make at run time when it becomes executable, as --pt=jit does
@@ -222,10 +225,10 @@ impl Args {
             profile: self.profile.options(self.all, self.stacks.bytes()),
             hardware: match &self.pt {
                 Some(wanted) => {
-                    let is_flight_recorder = matches!(self.mode, Mode::Overwrite);
-                    let options = wanted.options(self.all, is_flight_recorder)?;
+                    let options = wanted.options(self.all, self.keeps_last_packets())?;
                     Some(HardwareOptions { jit: options.jit || self.jit, ..options })
                 }
+                None if self.asks_for_packets() => Some(Wanted::default().options(self.all, true)?),
                 None => None,
             },
             owner: self.owner,
@@ -240,9 +243,24 @@ impl Args {
     /// What is asked for of programs. Running processes of which kernel events are wanted are left alone unless their
     /// own are, too.
     fn program_rules(&self) -> Vec<Rule> {
-        let is_seen = self.is_profiled() || self.pt.is_some() || !self.rules.kernel.is_empty();
+        let is_seen = self.is_profiled() || self.is_traced() || !self.rules.kernel.is_empty();
         let kernel_only = self.command.is_empty() && is_seen;
         if kernel_only && self.rules.is_default { Vec::new() } else { self.rules.rules.clone() }
+    }
+
+    /// Whether there is a hardware trace.
+    fn is_traced(&self) -> bool {
+        self.pt.is_some() || self.asks_for_packets()
+    }
+
+    /// Whether rules ask for the packets before events.
+    fn asks_for_packets(&self) -> bool {
+        self.rules.rules.iter().chain(&self.rules.kernel).any(Rule::snapshots_packets)
+    }
+
+    /// Whether a hardware trace keeps the last packets only, whatever is said of it.
+    fn keeps_last_packets(&self) -> bool {
+        matches!(self.mode, Mode::Overwrite) || self.asks_for_packets()
     }
 
     fn is_profiled(&self) -> bool {
@@ -259,7 +277,7 @@ impl Args {
     fn kernel(&self, cpus: u32) -> anyhow::Result<Option<KernelOptions>> {
         if self.rules.kernel.is_empty() {
             let flags = [
-                (self.all && !self.is_profiled() && self.pt.is_none(), "-a"),
+                (self.all && !self.is_profiled() && !self.is_traced(), "-a"),
                 (self.stacks.is_wanted(), "--stack"),
                 (self.kernel_buffers.is_some(), "--kernel-buffers"),
             ];

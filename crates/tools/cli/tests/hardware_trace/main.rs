@@ -5,6 +5,8 @@
 //! this one: with [`ROLE`] in its environment it records events. It is also what `mote` is for the recorder, where that
 //! starts a command which waits; so it has a `main` of its own.
 
+mod snapshots;
+
 use mote_clock::{Sample, Source};
 use mote_daemon::options::{CallsAre, Mode, Streams};
 use mote_daemon::{Buffers, Ctf, HardwareOptions, Options, Progress, Recorded, Watch};
@@ -28,8 +30,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What the program that is recorded does: how many events it records.
+/// What the program that is recorded does: how many events it records; and how many milliseconds pass before each.
 const ROLE: &str = "MOTE_HARDWARE_TRACE_ROLE";
+const PAUSE: &str = "MOTE_HARDWARE_TRACE_PAUSE";
 const EVENTS: u64 = 3;
 /// How often the code that is traced is executed, by each of two threads.
 const VISITS: u64 = 10;
@@ -60,7 +63,11 @@ mote::tracepoint! {
 
 fn main() -> ExitCode {
     if let Ok(count) = env::var(ROLE) {
-        (0..count.parse().expect("a number")).for_each(|number| mote::emit!(beat, number));
+        let pause = env::var(PAUSE).map_or(0, |pause| pause.parse().expect("a number"));
+        for number in 0..count.parse().expect("a number") {
+            std::thread::sleep(Duration::from_millis(pause));
+            mote::emit!(beat, number);
+        }
         return ExitCode::SUCCESS;
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();
@@ -71,13 +78,20 @@ fn main() -> ExitCode {
     if words.iter().any(|word| word == "--list") {
         return ExitCode::SUCCESS;
     }
+    if env::var_os("MOTE_FIGURES").is_some() {
+        snapshots::figures();
+        return ExitCode::SUCCESS;
+    }
     for clock in [Source::Tsc, Source::Monotonic] {
         calls_lie_among_events(clock);
     }
     what_is_lost_is_said();
     what_cannot_be_recorded_leaves_nothing();
+    snapshots::the_packets_before_an_event_are_kept();
+    snapshots::what_is_not_kept_is_said();
+    snapshots::rules_need_a_trace();
     // As other programs of tests say it.
-    println!("test result: ok. 4 passed; 0 failed");
+    println!("test result: ok. 7 passed; 0 failed");
     ExitCode::SUCCESS
 }
 
@@ -127,20 +141,7 @@ struct Begun {
 /// What happens on CPU 0 of the machine: two threads of the process take turns, in the middle of calls. Whether packets
 /// are lost then, too.
 fn steps(program: &Path, Begun { at, pid }: Begun, is_lossy: bool) -> Vec<Step> {
-    let image = Image::open(program).expect("a program");
-    let place = |name| image.table.iter().find(|symbol| symbol.name == name).expect("a symbol").address;
-    let code = image.segments.iter().find(|segment| segment.executable).expect("code");
-    let mmap = Mmap {
-        task: Task { pid, tid: pid },
-        mode: Of::User,
-        start: code.address,
-        len: code.len.next_multiple_of(4096),
-        offset: code.offset,
-        file: Which::Inode { major: 0, minor: 0, inode: 0, generation: 0 },
-        protection: EXECUTABLE,
-        flags: 2,
-        path: program.to_owned(),
-    };
+    let mmap = mapping(program, Task { pid, tid: pid });
     let threads = [0, 1].map(|number| Task { pid, tid: pid + number });
     let id =
         |task, time| SampleId { task: Some(task), time: Some(time), id: Some(1), stream: None, cpu: Some(0) };
@@ -151,7 +152,7 @@ fn steps(program: &Path, Begun { at, pid }: Begun, is_lossy: bool) -> Vec<Step> 
         Step::Record(0, Record::Fork(fork), id(threads[0], at.ticks)),
         Step::Record(0, Record::ItraceStart(threads[0]), id(threads[0], at.ticks)),
     ];
-    let (start, work) = (place("_start"), place("work"));
+    let (start, work) = (place(program, "_start"), place(program, "work"));
     for number in 0..2 * VISITS {
         let task = threads[(number % 2) as usize];
         let time = at.ticks + (number + 1) * APART;
@@ -165,6 +166,29 @@ fn steps(program: &Path, Begun { at, pid }: Begun, is_lossy: bool) -> Vec<Step> 
         steps.push(Step::Record(0, switch(true), id(task, time + APART / 2)));
     }
     steps
+}
+
+/// The address of a function.
+fn place(program: &Path, name: &str) -> u64 {
+    let image = Image::open(program).expect("a program");
+    image.table.iter().find(|symbol| symbol.name == name).expect("a symbol").address
+}
+
+/// The program's code, as it is mapped.
+fn mapping(program: &Path, task: Task) -> Mmap {
+    let image = Image::open(program).expect("a program");
+    let code = image.segments.iter().find(|segment| segment.executable).expect("code");
+    Mmap {
+        task,
+        mode: Of::User,
+        start: code.address,
+        len: code.len.next_multiple_of(4096),
+        offset: code.offset,
+        file: Which::Inode { major: 0, minor: 0, inode: 0, generation: 0 },
+        protection: EXECUTABLE,
+        flags: 2,
+        path: program.to_owned(),
+    }
 }
 
 /// Packets of a visit: when, and where it begins. There `leaf` is called, which returns; then `work` returns to an

@@ -1,0 +1,191 @@
+//! What rules ask for of the hardware trace (`pt snapshot`): requests in the memory that groups of processes, and the
+//! kernel's programs, share with the recorder ([`mote_layout::packet_requests`]).
+
+use super::group::GroupArea;
+use super::session::SessionArea;
+use crate::output::records::now;
+use mote_layout::packet_requests::{FREE, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, slot_at};
+use std::mem::offset_of;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Which side's event asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// An event of a process.
+    Process,
+    /// An event of the kernel.
+    Kernel,
+}
+
+/// A request. All of it may be nonsense: processes write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) asker: Asker,
+    /// When the event was, in nanoseconds of CLOCK_MONOTONIC: not later than it was taken.
+    pub(crate) time_ns: u64,
+    /// Process and thread, as they know themselves.
+    pub(crate) pid: u32,
+    pub(crate) tid: u32,
+    pub(crate) cpu: u32,
+    /// The event, by the number that the rules of its side have for it.
+    pub(crate) event: u64,
+    /// The packets of how long before, in nanoseconds.
+    pub(crate) duration_ns: u64,
+}
+
+/// Memory with requests, by offsets in [`PacketRequests`].
+pub(super) trait Slots {
+    /// Reads bytes; zeros where that cannot be.
+    fn read(&self, offset: usize, to: &mut [u8]);
+
+    /// Writes a word.
+    fn write(&self, offset: usize, word: u64);
+}
+
+/// All memory where requests may be. The loop adds to it, the thread of packets reads.
+pub(crate) struct Places {
+    session: SessionArea,
+    groups: Mutex<Vec<Weak<GroupArea>>>,
+}
+
+/// How the thread of packets reads them.
+pub(crate) struct Requests {
+    places: Arc<Places>,
+    /// Those of groups that are there; kept until they were read once more than others need them.
+    groups: Vec<Arc<GroupArea>>,
+    /// What was refused in those that are no more.
+    past: u64,
+    refused: u64,
+}
+
+impl Places {
+    /// That of the kernel's programs, if there is one, and none of groups yet.
+    pub(crate) fn new(session: SessionArea) -> Places {
+        Places { session, groups: Mutex::default() }
+    }
+
+    /// A group of processes has an area.
+    pub(crate) fn add(&self, area: &Arc<GroupArea>) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|group| group.strong_count() > 0);
+        groups.push(Arc::downgrade(area));
+    }
+}
+
+impl Requests {
+    /// None was read yet.
+    pub(crate) fn new(places: Arc<Places>) -> Requests {
+        Requests { places, groups: Vec::new(), past: 0, refused: 0 }
+    }
+
+    /// Takes all that there are, in the order of their events.
+    ///
+    /// # Cost
+    /// Reads 2 KiB for each group of processes, and of the kernel's programs.
+    pub(crate) fn take(&mut self) -> Vec<Request> {
+        let new = std::mem::take(&mut *self.places.groups.lock().unwrap_or_else(PoisonError::into_inner));
+        self.groups.extend(new.iter().filter_map(Weak::upgrade));
+        let mut all = Vec::new();
+        let kernel =
+            self.places.session.packet_slots().map_or(0, |slots| take(slots, Asker::Kernel, &mut all));
+        self.refused = self.past + kernel;
+        let mut past = 0;
+        self.groups.retain(|group| {
+            // Looked at first: what was asked for before the others let it go is read now.
+            let is_ours_alone = Arc::strong_count(group) == 1;
+            let refused = take(&**group, Asker::Process, &mut all);
+            self.refused = self.refused.saturating_add(refused);
+            past += if is_ours_alone { refused } else { 0 };
+            !is_ours_alone
+        });
+        self.past = self.past.saturating_add(past);
+        all.sort_by_key(|request| request.time_ns);
+        all
+    }
+
+    /// How many requests there was no slot for, when it was looked last.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+/// Takes the requests of one memory, and frees their slots. Returns how many were refused there.
+fn take(slots: &dyn Slots, asker: Asker, to: &mut Vec<Request>) -> u64 {
+    let mut all = [0; size_of::<PacketRequests>()];
+    slots.read(0, &mut all);
+    for slot in 0..SLOTS {
+        let at = slot_at(slot);
+        if word(&all, at + offset_of!(PacketRequest, state)) != READY {
+            continue;
+        }
+        // Behind the look at its state: before that the words may not have been there.
+        let mut own = [0; SLOT_BYTES];
+        slots.read(at, &mut own);
+        let thread = word(&own, offset_of!(PacketRequest, thread));
+        to.push(Request {
+            asker,
+            time_ns: word(&own, offset_of!(PacketRequest, time)).min(now()),
+            pid: (thread >> 32) as u32,
+            tid: thread as u32,
+            cpu: word(&own, offset_of!(PacketRequest, cpu)) as u32,
+            event: word(&own, offset_of!(PacketRequest, event)),
+            duration_ns: word(&own, offset_of!(PacketRequest, duration)),
+        });
+        slots.write(at + offset_of!(PacketRequest, state), FREE);
+    }
+    word(&all, offset_of!(PacketRequests, refused))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mote_layout::packet_requests::TAKEN;
+
+    /// Writes a request as a process does.
+    fn ask(area: &GroupArea, cpu: u64, state: u64, time: u64) {
+        let at = slot_at(cpu as usize);
+        for (offset, word) in [
+            (offset_of!(PacketRequest, time), time),
+            (offset_of!(PacketRequest, thread), 7 << 32 | 8),
+            (offset_of!(PacketRequest, cpu), cpu),
+            (offset_of!(PacketRequest, event), 3),
+            (offset_of!(PacketRequest, duration), 5_000_000),
+            (offset_of!(PacketRequest, state), state),
+        ] {
+            Slots::write(area, at + offset, word);
+        }
+    }
+
+    #[test]
+    fn requests_are_taken_once_in_the_order_of_their_events() {
+        let places = Arc::new(Places::new(SessionArea::new(false)));
+        let mut requests = Requests::new(places.clone());
+        assert_eq!(requests.take(), []);
+        let areas = [0, 1].map(|_| Arc::new(GroupArea::make().expect("memory")));
+        areas.iter().for_each(|area| places.add(area));
+        ask(&areas[0], 1, READY, 300);
+        ask(&areas[0], 2, TAKEN, 100);
+        ask(&areas[1], 33, READY, 200);
+        Slots::write(&*areas[1], offset_of!(PacketRequests, refused), 4);
+        let taken = requests.take();
+        let seen = taken.iter().map(|request| (request.time_ns, request.cpu)).collect::<Vec<_>>();
+        assert_eq!(seen, [(200, 33), (300, 1)]);
+        let Request { asker, pid, tid, event, duration_ns, .. } = taken[0];
+        assert_eq!((asker, pid, tid, event, duration_ns), (Asker::Process, 7, 8, 3, 5_000_000));
+        assert_eq!((requests.take().len(), requests.refused()), (0, 4));
+        // No event is of the time to come, whatever a process says.
+        ask(&areas[0], 1, READY, u64::MAX);
+        assert!(requests.take().iter().all(|request| request.time_ns <= now()));
+        // What is asked for last is heard, also where the group has ended.
+        ask(&areas[1], 33, READY, 400);
+        Slots::write(&*areas[1], offset_of!(PacketRequests, refused), 5);
+        drop(areas);
+        assert_eq!(requests.take().len(), 1);
+        assert!(requests.groups.is_empty());
+        assert_eq!((requests.take().len(), requests.refused()), (0, 5));
+    }
+}
