@@ -359,7 +359,11 @@ impl Folder {
                 // It may be gone already.
                 let Ok(code) = kcore.read(*start, u64::from(*len).min(PROGRAM_MAX)) else { return Ok(()) };
                 let time = id.time.and_then(|time| Some(self.clock?.tsc(time)));
-                return self.sideband.write(&of(KERNEL, time, What::Code { start: *start, code, since: None }));
+                return self.sideband.write(&of(
+                    KERNEL,
+                    time,
+                    What::Code { start: *start, code, since: None },
+                ));
             }
             _ => {}
         }
