@@ -130,7 +130,9 @@ impl<'a> Writer<'a> {
         let pages = self.pages.get_mut(..self.count).unwrap_or_default();
         maps::each(|range, protection| {
             for page in pages.iter_mut().filter(|page| range.contains(&page.start)) {
-                page.protection = protection;
+                // Text is executable whatever is said of it: qemu-user 7.2 shows the protection that its own process
+                // has there (`open_self_maps`).
+                page.protection = protection | libc::PROT_EXEC;
             }
         });
         for (n, page) in pages.iter().enumerate() {
