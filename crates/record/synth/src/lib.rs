@@ -46,6 +46,7 @@ pub use logic::Generator;
 pub use mote_pt::digest::{Digest, P};
 pub use observer::{Image, Note, Observer};
 pub use options::{Clock, Options};
+pub use program::find as find_program;
 pub use ranges::{Filter, Parts, Place, Ranges};
 pub use sink::Sink;
 pub use stop::Stop;

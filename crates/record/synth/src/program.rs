@@ -51,8 +51,9 @@ impl Program {
     }
 }
 
-/// A program's path, by PATH where its name is no path.
-pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
+/// A program's path, by PATH where its name is no path; nothing where there is none that can be executed.
+#[must_use]
+pub fn find(program: &OsStr) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
     };

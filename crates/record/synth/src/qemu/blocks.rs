@@ -3,6 +3,8 @@
 
 use crate::block::Block;
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -31,6 +33,10 @@ pub(super) struct Blocks {
     programs: HashMap<u32, PathBuf>,
     /// Which parts of files the observer knows of.
     reported: Vec<Part>,
+    /// Where code was met that is not what its file has there: from, and to.
+    changed: Vec<(u64, u64)>,
+    /// Files that were opened; nothing where one is not there.
+    files: HashMap<PathBuf, Option<Rc<File>>>,
     /// Code of no file as it was copied, in that order.
     pages: Vec<Page>,
 }
@@ -82,12 +88,36 @@ impl Blocks {
         };
         self.reported.retain(|other| other.end <= part.start || part.end <= other.start);
         self.reported.push(part.clone());
+        let changes = self.changed.len();
+        self.changed.retain(|(from, to)| *to <= part.start || part.end <= *from);
+        if self.changed.len() < changes {
+            // What was said to be otherwise there counts no more.
+            self.known.fill(false);
+        }
         true
+    }
+
+    /// Whether the code of a block has to be said: it is of no file; or it was changed in memory, or changed back.
+    pub(super) fn is_own_code(&mut self, block: &Block) -> bool {
+        let Some(part) = self.images.get(&block.image) else { return true };
+        let end = block.start.wrapping_add(block.bytes.len() as u64);
+        let of_file = self.files.entry(part.path.clone());
+        let file = of_file.or_insert_with_key(|path| File::open(path).ok().map(Rc::new));
+        let Some(file) = file else { return false };
+        let mut there = vec![0; block.bytes.len()];
+        let at = part.offset.wrapping_add(block.start.wrapping_sub(part.start));
+        let is_as_file = file.read_exact_at(&mut there, at).is_err() || there == block.bytes;
+        let was_changed = self.changed.iter().any(|(from, to)| *from < end && block.start < *to);
+        if !is_as_file && !was_changed {
+            self.changed.push((block.start, end));
+        }
+        !is_as_file || was_changed
     }
 
     /// The process has become the program of this number: what was mapped is gone.
     pub(super) fn exec(&mut self, number: u32) -> PathBuf {
         self.reported.clear();
+        self.changed.clear();
         self.programs.get(&number).cloned().unwrap_or_default()
     }
 
@@ -97,6 +127,7 @@ impl Blocks {
         child.blocks.truncate(blocks);
         child.pages.retain(|page| page.before as usize <= blocks);
         child.reported.clear();
+        child.changed.clear();
         child
     }
 

@@ -71,7 +71,7 @@ enum { FORKED = 1, BLOCK = 2, IMAGE = 3, PROGRAM = 4, PAGE = 5 };
 enum { SIGNAL = 0xfffffff0u, EXEC = 0xfffffff1u };
 enum { SEGMENT = 1 << 20, SEGMENTS_MAX = 8 };
 enum { BUCKETS = 1 << 16, HANDLERS = 256, RANGES = 1024, BLOCK_BYTES = 1 << 14 };
-enum { WORDS_MAX = 1 << 16, SCRIPTS_MAX = 4, LINE_BYTES = 256 };
+enum { WORDS_MAX = 1 << 16, SCRIPTS_MAX = 4, LINE_BYTES = 256, LOADER_MAX = 16 };
 enum { PAGE_BYTES = 4096, PROTECTIONS = 1 << 13, COPIES = 1 << 18 };
 
 /* Places in the guest's registers: env->regs[], in the order of the instruction encoding. */
@@ -478,12 +478,35 @@ static int add_interpreter(char *line, const char **words_, int count, const cha
     return count + more;
 }
 
+/* What a dynamic loader takes from the environment (LD_PRELOAD) is for the program's, not for qemu's own: qemu hands it
+   on, by words that are put before `first`. Others are kept; so is a value with a comma, where qemu would cut it.
+   Returns the first word, or nothing where there are too many. */
+static const char **hand_on(uint64_t environment, const char **first, const char **kept) {
+    int count = 0, left = LOADER_MAX;
+    const char *variable;
+    for (; environment && fetch(&variable, environment, sizeof variable) && variable; environment += sizeof variable) {
+        char name[3];
+        int is_loaders = fetch(name, (uint64_t)variable, sizeof name) && memcmp(name, "LD_", 3) == 0;
+        if (is_loaders && left > 0 && !strchr(variable, ',')) {
+            *--first = variable;
+            *--first = "-E";
+            left--;
+        } else if (count < WORDS_MAX - 1) {
+            kept[count++] = variable;
+        } else {
+            return NULL;
+        }
+    }
+    kept[count] = NULL;
+    return first;
+}
+
 /* Becomes qemu with the program that the guest wants to become. Where it cannot, it does nothing, and the program runs
    without us. Pointers of the guest are good for us, and bad ones are found by the kernel. */
-static void become(const char *path, uint64_t arguments, char *const *environment) {
-    static const char *all[WORDS_MAX + 16];
+static void become(const char *path, uint64_t arguments, uint64_t environment) {
+    static const char *all[WORDS_MAX + 16 + 2 * LOADER_MAX], *kept[WORDS_MAX];
     static char lines[SCRIPTS_MAX][LINE_BYTES], self[512], option[1200];
-    const char **guest = all + 6;
+    const char **guest = all + 6 + 2 * LOADER_MAX;
     int count = 0, kind, scripts = 0;
     while (count < WORDS_MAX && fetch(&guest[count], arguments + 8 * count, 8) && guest[count])
         count++;
@@ -499,6 +522,9 @@ static void become(const char *path, uint64_t arguments, char *const *environmen
     if (kind != 1 || length <= 0)
         return;
     self[length] = 0;
+    const char **words_ = hand_on(environment, guest, kept);
+    if (!words_)
+        return;
     if (end - at < 2)
         begin_segment();
     pthread_mutex_lock(&lock);
@@ -510,10 +536,10 @@ static void become(const char *path, uint64_t arguments, char *const *environmen
     snprintf(option, sizeof option, "%s/plugin.so,dir=%s,words=%d,part=%u,block=%u,image=%u,alive=%d,copies=%d",
              folder, folder, count, number, next_id, next_image, alive, copies);
     const char *first[] = {self, "-plugin", option, "-0", name};
-    memcpy(all + 1, first, sizeof first);
+    words_ = memcpy(words_ - sizeof first / sizeof *first, first, sizeof first);
     guest[count] = NULL;
     fcntl(alive, F_SETFD, 0);
-    execve(self, (char *const *)all + 1, environment);
+    execve(self, (char *const *)words_, (char *const *)kept);
     fcntl(alive, F_SETFD, FD_CLOEXEC);
     at[0] = at[1] = 0;
     pthread_mutex_unlock(&lock);
@@ -526,7 +552,7 @@ static void on_called(qemu_plugin_id_t id, unsigned int cpu, int64_t call, uint6
     uint64_t handler;
     note_call(a1, a2, a3, a4);
     if (call == SYS_execve)
-        become((const char *)a1, a2, (char *const *)a3);
+        become((const char *)a1, a2, a3);
     if (call != SYS_rt_sigaction || a2 == 0 || !fetch(&handler, a2, sizeof handler) || handler < 2)
         return;
     pthread_mutex_lock(&lock);

@@ -227,18 +227,18 @@ impl Walk {
         self.known[at] = true;
     }
 
-    /// Says what code of no file is that the thread executes for the first time: the block's, or all that was copied
-    /// before that was translated.
+    /// Says what code is that the thread executes for the first time and no file has so: the block's, or all that was
+    /// copied before that was translated.
     fn describe(
         &mut self,
         id: u32,
         block: &Block,
-        blocks: &Blocks,
+        blocks: &mut Blocks,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let pid = self.pid;
         match self.code {
-            Code::Executed if blocks.image(block.image).is_none() => {
+            Code::Executed if blocks.is_own_code(block) => {
                 observer.note(self.tid, &Note::Code { pid, start: block.start, bytes: block.bytes.clone() })
             }
             Code::Executed => Ok(()),
