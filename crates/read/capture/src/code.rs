@@ -408,9 +408,7 @@ impl Making<'_> {
             What::Code { start, code, since } => {
                 let from = since.map_or(from, Moment::Return);
                 let Some(end) = start.checked_add(code.len() as u64) else { return };
-                // Code of a file that the program has changed keeps its names.
-                let around = self.now.range(..=*start).next_back().filter(|(_, part)| part.end >= end);
-                let (file, shift) = around.map_or((None, 0), |(_, part)| (part.file.clone(), part.shift));
+                let (file, shift) = self.below(*start, end);
                 let (bytes, compiled) = (code.as_slice().into(), self.compiled.clone());
                 let part = Part { end, file, shift, at: 0, bytes, compiled };
                 if let Some(since) = *since
@@ -422,6 +420,13 @@ impl Making<'_> {
             }
             _ => {}
         }
+    }
+
+    /// The file that is mapped where code is changed, which has the names of it still; and how far above its addresses.
+    fn below(&self, start: u64, end: u64) -> (Option<Arc<File>>, u64) {
+        let mut parts = self.overlapping(start, end).filter_map(|at| Some((at, self.now.get(&at)?)));
+        let holds = parts.find(|(at, part)| *at <= start && end <= part.end);
+        holds.map_or((None, 0), |(_, part)| (part.file.clone(), part.shift))
     }
 
     /// Adds a part; in a new version, where something else lies there.
@@ -636,6 +641,25 @@ mod tests {
         assert_eq!(made.uncertain(), [expect]);
         let from: Vec<Moment> = made.versions().iter().map(|(from, _)| *from).collect();
         assert_eq!(from, [Moment::BEGIN, Moment::Return(10), Moment::Return(20), Moment::Return(40)]);
+    }
+
+    #[test]
+    fn code_that_is_changed_in_memory_is_of_its_file_still() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(&file, [0x90; 100]).expect("a file");
+        let path = file.path().to_owned();
+        let mapped = Mapped { start: 0x1000, bytes: 100, path: path.clone(), offset: 0, build_id: None };
+        let notes = [
+            note(7, 0, What::Image(mapped)),
+            note(7, 5, code(0x1010, &[1, 2])),
+            note(7, 5, code(0x1063, &[3, 4])),
+        ];
+        let made = Code::of(notes.iter(), 7, &Files::default());
+        let last = made.versions().last().expect("a version").1;
+        assert_eq!(made.bytes(last, 0x1010), Some(&[1, 2][..]));
+        assert_eq!(made.in_file(last, 0x1011).map(|(found, _)| found.to_owned()), Some(path));
+        // What goes beyond the file is not.
+        assert_eq!((made.bytes(last, 0x1063), made.in_file(last, 0x1063)), (Some(&[3, 4][..]), None));
     }
 
     #[test]
