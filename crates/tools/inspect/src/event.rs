@@ -53,6 +53,8 @@ pub struct Field {
 pub struct Site {
     /// The five bytes that are patched; `None` when the site tests a byte instead.
     pub code: Option<u64>,
+    /// Where the jump leads that these are while the event is on.
+    pub leads_to: Option<u64>,
     /// The event's state in memory.
     pub event: u64,
     /// Whether it is on; `None` when that is not known: of a file, or of a process that may not be read.

@@ -150,8 +150,8 @@ impl<'a> Reader<'a> {
                 None => self.add_event(addresses.description, at)?,
             };
             if let Some(event) = event.and_then(|event| self.carrier.events.get_mut(event)) {
-                let code = addresses.code.map(|(code, _)| code);
-                event.sites.push(Site { code, event: addresses.event, state: None, filter: None });
+                let (code, leads_to) = addresses.code.unzip();
+                event.sites.push(Site { code, leads_to, event: addresses.event, state: None, filter: None });
             }
         }
         Ok(())

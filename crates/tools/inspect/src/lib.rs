@@ -5,6 +5,7 @@
 //! | [`event`] | an event that a program carries, its sites and their state |
 //! | [`file`](mod@file) | the events of an ELF file |
 //! | [`header`] | a C header with the contexts of events |
+//! | [`linked`] | how many instructions an event takes, counted in the code of a file |
 //! | [`process`] | the events of running processes, and whether they are on |
 //! | [`target`] | what a person means: a command, a process or a file |
 //! | [`doctor`] | checks of the machine, with advice |
@@ -18,6 +19,7 @@ pub mod error;
 pub mod event;
 pub mod file;
 pub mod header;
+pub mod linked;
 pub mod process;
 pub mod target;
 

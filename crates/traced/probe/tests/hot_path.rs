@@ -1,15 +1,15 @@
 //! What an event executes from its site and back, counted in the code as it was linked: the same on any CPU.
 //!
-//! The walk begins where the site's jump leads. It takes no conditional jump: what is in the way of an event leaves the
-//! straight line. It ends with the return of the function that the event stands in.
+//! The way begins where the site's jump leads. It takes no conditional jump: what is in the way of an event leaves the
+//! straight line. It ends with the return of the function that the event stands in. `mote pt impact` counts the same in
+//! a file.
 
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, reason = "it reads the machine code of this program")]
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register,
-};
+use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 use mote_layout::site::{Of, RECORD_BYTES, SiteRecord};
+use mote_pt::insn::{LEN_MAX, Memory, straight};
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::hint::black_box;
@@ -119,44 +119,28 @@ impl Loaded {
     }
 }
 
-/// Where a jump or call leads; one through memory goes by the table of the linker.
-fn destination(instruction: &Instruction) -> u64 {
-    match instruction.op0_kind() {
-        OpKind::NearBranch64 => instruction.near_branch_target(),
-        OpKind::Memory if instruction.is_ip_rel_memory_operand() => {
-            u64::from_le_bytes(bytes_at(instruction.ip_rel_memory_address()))
-        }
-        _ => panic!("the walk cannot follow {instruction}"),
+/// This program.
+struct Own;
+
+impl Memory for Own {
+    fn code(&self, address: u64, to: &mut [u8; LEN_MAX]) -> usize {
+        *to = bytes_at(address);
+        LEN_MAX
+    }
+
+    fn pointer(&self, address: u64) -> Option<u64> {
+        Some(u64::from_le_bytes(bytes_at(address)))
     }
 }
 
 fn walk(name: &str) -> Option<Counts> {
-    let mut at = target(name)?;
-    // The site's own jump.
-    let mut counts = Counts { instructions: 1, ..Counts::default() };
     let (mut loaded, mut info) = (Loaded::default(), InstructionInfoFactory::new());
-    let mut callers = Vec::new();
-    while counts.instructions < 1000 {
-        let code: [u8; 15] = bytes_at(at);
-        let instruction = Decoder::with_ip(64, &code, at, DecoderOptions::NONE).decode();
-        counts.instructions += 1;
-        loaded.step(&instruction, &mut info, &mut counts);
-        at = instruction.next_ip();
-        match instruction.flow_control() {
-            FlowControl::Next | FlowControl::ConditionalBranch => {}
-            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => at = destination(&instruction),
-            FlowControl::Call | FlowControl::IndirectCall => {
-                callers.push(at);
-                at = destination(&instruction);
-            }
-            FlowControl::Return => match callers.pop() {
-                Some(caller) => at = caller,
-                None => return Some(counts),
-            },
-            _ => panic!("the walk has met {instruction}"),
-        }
-    }
-    panic!("the walk of {name} does not end");
+    let mut counts = Counts::default();
+    let step = |instruction: &Instruction| loaded.step(instruction, &mut info, &mut counts);
+    let instructions = straight(&Own, target(name)?, step).unwrap_or_else(|why| panic!("{name}: {why}"));
+    // With the site's own jump.
+    counts.instructions = 1 + instructions;
+    Some(counts)
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Instructions as a trace sees them: how long one is, and what it does to the flow (SDM 33.2.1, "COFI").
 //!
-//! [`decode`] classifies one instruction, [`Graph`] keeps whole runs of them, decoded once.
+//! [`decode`] classifies one instruction, [`Graph`] keeps whole runs of them, decoded once. [`straight`] follows code
+//! without a trace.
 
 mod graph;
+mod straight;
 mod table;
 
 pub use graph::{Block, Fault, Graph, INSTRUCTIONS_MAX};
 pub(crate) use graph::{Context, NONE, Node};
+pub use straight::{Memory, NoWay, straight};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use thiserror::Error;
