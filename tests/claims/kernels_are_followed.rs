@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// A kernel for the guest: the one that `cargo xtask tools` has fetched, or one of this machine; `None`, said loudly,
 /// where one cannot be run.
-fn kernel() -> Option<PathBuf> {
+pub(crate) fn kernel() -> Option<PathBuf> {
     if !has_tool("qemu-system-x86_64") || !has_tool("cc") {
         skip(
             "mote pt synth --engine system: there is no qemu-system-x86_64 (package qemu-system-x86), or no C compiler",

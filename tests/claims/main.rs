@@ -63,6 +63,7 @@ mod the_recorder_may_die;
 mod the_sides_help_each_other;
 mod threads_keep_their_order;
 mod times_are_true;
+mod tracers_have_their_impact;
 mod users_share_nothing;
 mod values_of_calls_are_recorded;
 mod virtual_machines_are_seen;

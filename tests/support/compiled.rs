@@ -43,7 +43,9 @@ pub(crate) fn compile(keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {
     }
     let source = programs.join("c").join(name);
     let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
-    let program = keep.path().join(format!("{}{}", name.replace('.', "_"), words.concat()));
+    // A word may have a path in it.
+    let words_of_name = words.concat().replace('/', "_");
+    let program = keep.path().join(format!("{}{words_of_name}", name.replace('.', "_")));
     let built =
         Command::new(compiler).args(words).arg("-o").arg(&program).arg(source).arg("-pthread").output();
     let built = built.expect("a compiler");

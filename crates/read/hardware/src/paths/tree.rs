@@ -122,6 +122,15 @@ impl Tree {
         (tree, names)
     }
 
+    /// The same paths, with the instructions of these functions only.
+    #[must_use]
+    pub fn only(&self, functions: &Functions, is_meant: impl Fn(&Named) -> bool) -> Tree {
+        let mut tree = self.clone();
+        let others = tree.nodes.iter_mut().filter(|node| !is_meant(functions.get(node.function)));
+        others.for_each(|node| node.instructions = 0);
+        tree
+    }
+
     /// Instructions of all paths.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -200,6 +209,7 @@ mod tests {
         shown.sort();
         assert_eq!(shown, ["a 5", "a;a 0", "a;a;c_[k] 2", "a;b 8"]);
         assert_eq!(one.children()[at_a as usize].len(), 2);
+        assert_eq!(one.only(&functions, |named| !named.is_kernel).total(), 13);
         let same = |_: &Named| Named { name: "x".to_owned(), is_kernel: false };
         let (tree, names) = one.renamed(&functions, same);
         assert_eq!((tree.nodes().len(), tree.totals()[ROOT as usize]), (4, 15));

@@ -57,6 +57,11 @@ pub trait PathSink {
 
     /// A system call was made, and what the kernel did is not traced.
     fn untraced_call(&mut self) {}
+
+    /// This thread runs from here on, as far as that is known.
+    fn switch(&mut self, tid: Option<i32>) {
+        let _ = tid;
+    }
 }
 
 /// A call that has not ended.
@@ -110,8 +115,9 @@ pub struct Walker<'p, P, S: PathSink> {
 
 impl<'p, P: Program, S: PathSink> Walker<'p, P, S> {
     /// For a stream whose code is `program`; `functions` may have names already.
-    pub fn new(program: &'p P, functions: Functions, mut running: Running, sink: S) -> Walker<'p, P, S> {
+    pub fn new(program: &'p P, functions: Functions, mut running: Running, mut sink: S) -> Walker<'p, P, S> {
         let tid = running.at(0, Span::UNKNOWN);
+        sink.switch(tid);
         Walker {
             places: Places::new(program, functions),
             sink,
@@ -301,6 +307,7 @@ impl<'p, P: Program, S: PathSink> Walker<'p, P, S> {
         self.frames = tid.and_then(|tid| self.waiting.remove(&tid)).unwrap_or_default();
         self.tid = tid;
         self.base = None;
+        self.sink.switch(tid);
     }
 
     fn cut(&mut self) {

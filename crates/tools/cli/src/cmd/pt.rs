@@ -4,11 +4,13 @@ mod calls;
 mod check;
 mod delta;
 mod diff;
+mod differences;
 mod dump;
 mod export;
 mod filter;
 mod flow;
 mod gather;
+mod impact;
 mod lines;
 pub(crate) mod merged;
 mod output;
@@ -47,6 +49,7 @@ Examples:
   mote pt delta cap cli sti           instructions and time between two instructions
   mote pt syscalls cap                what the kernel does in system calls
   mote pt diff before after           what one executes, and the other does not
+  mote pt impact -- ./app             what tracers add to a program, in instructions for each event
   mote record --pt -o trace -- ./app  beside events, in one recording
   mote pt flow trace                  of that: each verb opens a recording that has a hardware trace
 
@@ -71,6 +74,7 @@ enum Verb {
     Delta(delta::Args),
     Syscalls(syscalls::Args),
     Diff(diff::Args),
+    Impact(impact::Args),
 }
 
 /// Runs the verb.
@@ -89,5 +93,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Verb::Delta(args) => delta::run(args),
         Verb::Syscalls(args) => syscalls::run(args),
         Verb::Diff(args) => diff::run(args),
+        Verb::Impact(args) => impact::run(args),
     }
 }

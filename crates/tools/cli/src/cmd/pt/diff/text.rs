@@ -1,13 +1,11 @@
 //! Tables for people.
 
 use super::found::Found;
+use crate::cmd::pt::differences::{path, signed};
 use mote_hardware::paths::{Difference, Syscall};
-use mote_words::{fitted, grouped};
+use mote_words::grouped;
 use std::collections::BTreeSet;
 use std::fmt::{Result, Write};
-
-/// Columns of a path.
-const PATH: usize = 100;
 
 /// All that was found.
 pub(super) fn page(found: &Found) -> String {
@@ -15,16 +13,6 @@ pub(super) fn page(found: &Found) -> String {
     // Writing to a string does not fail.
     let _ = calls(found, &mut out).and_then(|()| paths(found, &mut out));
     out
-}
-
-/// `+1,234`
-fn signed(number: i128) -> String {
-    let size = u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX);
-    match number {
-        0 => "0".to_owned(),
-        1.. => format!("+{}", grouped(size)),
-        _ => format!("-{}", grouped(size)),
-    }
 }
 
 /// System calls: how many of each, and instructions of one.
@@ -86,17 +74,4 @@ fn line(one: &Difference, out: &mut String) -> Result {
     };
     let (a, b, more) = (shown(0), shown(1), signed(one.more()));
     writeln!(out, "{a:>14} {b:>14} {more:>14}  {alone:<7} {}{behind}{calls}", path(one))
-}
-
-/// As much of the end of a path as fits.
-fn path(one: &Difference) -> String {
-    let mut shown = String::new();
-    for named in one.path.iter().rev() {
-        let name = fitted(&named.name, 60);
-        if !shown.is_empty() && shown.chars().count() + name.chars().count() > PATH {
-            return format!("...;{shown}");
-        }
-        shown = if shown.is_empty() { name } else { format!("{name};{shown}") };
-    }
-    shown
 }
