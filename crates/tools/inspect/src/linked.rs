@@ -1,8 +1,8 @@
 //! How many instructions an event takes when it is recorded, counted in a file as it was linked.
 //!
 //! It is the way on which no conditional jump is taken: by a restartable sequence, into a ring that has room, for one
-//! session without filters. Nobody can step through that (the sequence would begin anew each time), and emulators of
-//! programs have no such sequences.
+//! session without filters. A debugger cannot step through that (the sequence would begin anew each time), and
+//! qemu-user has no such sequences.
 
 use crate::error::Error;
 use crate::file;

@@ -1,7 +1,7 @@
 //! Straight ways: what is executed from a place on while no conditional branch is taken.
 //!
 //! Compilers lay code out so that the usual way is a straight one. What lies on it is counted in the code as it was
-//! linked, where nobody can step through it: a restartable sequence begins anew when it is interrupted.
+//! linked, where a debugger cannot step through it: a restartable sequence begins anew when it is interrupted.
 
 use super::LEN_MAX;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};

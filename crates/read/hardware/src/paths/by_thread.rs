@@ -41,7 +41,7 @@ impl ByThread {
     }
 }
 
-/// Nodes are those of the thread that runs; of others all are the root, which nobody has.
+/// Nodes are those of the thread that runs; of others all are the root, which stands for no function.
 impl PathSink for ByThread {
     type Node = u32;
 

@@ -1,10 +1,12 @@
 //! `mote pt impact`: what tracers add to a program, in instructions for each event.
 
+mod engine;
 mod guest;
 mod json;
 mod lttng;
 mod measured;
 mod page;
+mod ready;
 mod recorded;
 mod run;
 mod text;
@@ -13,15 +15,16 @@ mod tracer;
 use super::output;
 use super::shown::Format;
 use crate::{cmd, out};
-use clap::ValueEnum;
+use engine::Engine;
 use measured::{Found, Outcome, Row};
 use mote_synth::system::{self, Guest};
 use mote_synth::{Error, qemu};
+use ready::Ready;
 use run::Lab;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracer::{Own, Ready, TRACERS, Tracer};
+use tracer::{Own, TRACERS, Tracer};
 
 /// Show what tracers add to a program: instructions for each event, and on which path
 ///
@@ -102,24 +105,6 @@ pub(super) struct Args {
 
 /// The name of a tracer of the caller's.
 const OWN: &str = "own";
-
-/// What runs the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    /// qemu-user with a plugin.
-    Qemu,
-    /// qemu-system with a plugin, and a kernel.
-    System,
-}
-
-impl Engine {
-    fn name(self) -> &'static str {
-        match self {
-            Engine::Qemu => "qemu",
-            Engine::System => "system",
-        }
-    }
-}
 
 /// Runs the verb.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {

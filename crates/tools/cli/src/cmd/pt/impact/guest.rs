@@ -1,8 +1,8 @@
 //! Tracers in a guest with a kernel of its own: what they have recorded comes out of it by its output.
 
+use super::ready::Ready;
 use super::recorded::{Events, Recorded};
 use super::run::{Ended, Lab};
-use super::tracer::Ready;
 use anyhow::Context;
 use mote_journal::Fact;
 use mote_synth::find_program;

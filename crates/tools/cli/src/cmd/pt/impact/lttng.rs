@@ -1,8 +1,8 @@
 //! LTTng-UST: a session of its own, with a daemon that is started where none runs.
 
+use super::ready::Ready;
 use super::recorded::{self, Recorded};
 use super::run::{self, Ended, Lab};
-use super::tracer::Ready;
 use anyhow::{Context, ensure};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

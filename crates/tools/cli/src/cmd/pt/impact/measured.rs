@@ -1,8 +1,8 @@
 //! What runs have executed, and what one of them has more than another.
 
+use super::ready::Ready;
 use super::recorded::{Events, Recorded};
 use super::run::{Ended, Lab, Stopped};
-use super::tracer::Ready;
 use crate::cmd::pt::gather;
 use crate::cmd::pt::shown::Input;
 use anyhow::Context;

@@ -1,8 +1,9 @@
 //! The tracers that are known: what each needs, how it starts a program, how many events it has recorded.
 
-use super::Engine;
+use super::engine::Engine;
 use super::guest;
 use super::lttng;
+use super::ready::Ready;
 use super::recorded::{self, Events, Recorded};
 use super::run::{Ended, Lab};
 use anyhow::{Context, ensure};
@@ -25,7 +26,7 @@ pub(super) struct Tracer {
     ready: fn(&Lab) -> anyhow::Result<Box<dyn Ready>>,
 }
 
-/// All of them.
+/// The tracers of all engines.
 pub(super) const TRACERS: [Tracer; 7] = [
     Tracer { name: "mote", engine: Engine::Qemu, needs: &[], package: "", ready: Mote::ready },
     Tracer {
@@ -87,34 +88,6 @@ impl Tracer {
             );
         }
         (self.ready)(lab)
-    }
-}
-
-/// A tracer that is ready for one run; what was started for that ends when it is dropped.
-pub(super) trait Ready {
-    /// The words that run the program under it, in the emulator.
-    fn words(&self, lab: &Lab, name: &str) -> Vec<OsString>;
-
-    /// What they need in their environment.
-    fn environment(&self) -> Vec<(&'static str, OsString)> {
-        Vec::new()
-    }
-
-    /// Whether programs of the tracer's run in the emulator, too, and become the program or start it.
-    fn is_inside(&self) -> bool {
-        true
-    }
-
-    /// How many events it has recorded in a run that has ended.
-    ///
-    /// # Errors
-    /// It has recorded none, or does not say how many.
-    fn recorded(&mut self, lab: &Lab, ended: &Ended) -> anyhow::Result<Recorded>;
-
-    /// Instructions of events on another way than the emulator goes, by name, as they were counted in the code.
-    fn linked(&self, lab: &Lab) -> Events {
-        let _ = lab;
-        Events::new()
     }
 }
 
