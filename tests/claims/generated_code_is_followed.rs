@@ -1,7 +1,7 @@
 //! Code that programs make at run time is followed by copies of its pages (`mote pt synth --jit`), instruction by
 //! instruction; and is not without them.
 
-use crate::support::command::{json, json_lines, mote, number, printed, text};
+use crate::support::command::{json, json_lines, mote, number, text};
 use crate::support::compiled::{can_synthesize, compile};
 use crate::support::{has_tool, output_of};
 use serde_json::Value;

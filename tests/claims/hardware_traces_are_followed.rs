@@ -405,8 +405,8 @@ fn as_perf_has_them(file: &Path) -> BTreeMap<u64, Vec<u64>> {
     threads
 }
 
-/// Threads, fork and exec: perf finds the same instructions in what is exported, and so do we, when we read it back, and
-/// when perf has written it to a pipe.
+/// Threads, fork and exec: perf finds the same instructions in what is exported, and so do we, when we read it back,
+/// and when perf has written it to a pipe.
 #[test]
 fn perf_decodes_what_is_exported_to_the_same_instructions() {
     if !can_synthesize() || !has_tool("perf") {

@@ -33,6 +33,8 @@ pub(super) struct Blocks {
     programs: HashMap<u32, PathBuf>,
     /// Which parts of files the observer knows of.
     reported: Vec<Part>,
+    /// Counts how often what threads have said of code came to count no more.
+    generation: u32,
     /// Where code was met that is not what its file has there: from, and to.
     changed: Vec<(u64, u64)>,
     /// Files that were opened; nothing where one is not there.
@@ -71,6 +73,11 @@ impl Blocks {
         self.pages.iter().skip(seen).take_while(move |page| page.before <= block)
     }
 
+    /// Of one generation, what a thread has said of code counts.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// How much code was copied so far.
     pub(super) fn pages_count(&self) -> usize {
         self.pages.len()
@@ -91,8 +98,8 @@ impl Blocks {
         let changes = self.changed.len();
         self.changed.retain(|(from, to)| *to <= part.start || part.end <= *from);
         if self.changed.len() < changes {
-            // What was said to be otherwise there counts no more.
-            self.known.fill(false);
+            // What threads have said of it counts no more.
+            self.generation += 1;
         }
         true
     }

@@ -29,8 +29,9 @@ pub(super) struct Walk {
     /// The block that has begun last.
     pending: Option<Rc<Block>>,
     is_in_kernel: bool,
-    /// Blocks that it has executed, by their ids less 1.
+    /// Blocks that it has executed, by their ids less 1, and of which generation that is.
     known: Vec<bool>,
+    generation: u32,
     /// Where code of no file comes from.
     code: Code,
     /// Copies of code that the observer knows of.
@@ -50,7 +51,7 @@ struct Signal {
 impl Walk {
     pub(super) fn new(pid: i32, tid: i32, code: Code) -> Walk {
         let (known, rest) = (Vec::new(), Vec::new());
-        Walk { pid, tid, pending: None, is_in_kernel: true, known, code, pages: 0, rest }
+        Walk { pid, tid, pending: None, is_in_kernel: true, known, generation: 0, code, pages: 0, rest }
     }
 
     /// Takes the next part of what the thread has written.
@@ -113,7 +114,8 @@ impl Walk {
         let Some(block) = blocks.get(id).map(Rc::clone) else {
             return Err(self.wrong(0, "qemu's plugin has not described the block that was executed"));
         };
-        let is_known = self.known.get(id as usize - 1) == Some(&true);
+        let is_known =
+            self.generation == blocks.generation() && self.known.get(id as usize - 1) == Some(&true);
         if !is_known {
             // Before what leads there: filters of addresses may be of this file.
             self.map(&block, blocks, observer)?;
@@ -132,7 +134,7 @@ impl Walk {
             }
         }
         if !is_known {
-            self.set_known(id);
+            self.set_known(id, blocks.generation());
             self.describe(id, &block, blocks, observer)?;
         }
         if std::mem::replace(&mut self.is_in_kernel, false) {
@@ -219,7 +221,11 @@ impl Walk {
         observer.note(self.tid, &Note::Image(image))
     }
 
-    fn set_known(&mut self, id: u32) {
+    fn set_known(&mut self, id: u32, generation: u32) {
+        if self.generation != generation {
+            self.known.clear();
+            self.generation = generation;
+        }
         let at = id as usize - 1;
         if self.known.len() <= at {
             self.known.resize(at + 1, false);
