@@ -45,7 +45,7 @@ impl Memory {
     fn write(&self, page: usize, byte: u8) {
         assert!(page < self.pages);
         // SAFETY: within the memory, which is writable.
-        unsafe { self.base.add(page * PAGE).write_volatile(byte) };
+        unsafe { self.base.wrapping_add(page * PAGE).write_volatile(byte) };
     }
 
     fn protect(&self, protection: i32) {
@@ -54,7 +54,7 @@ impl Memory {
 
     fn protect_part(&self, from: usize, bytes: usize, protection: i32) {
         // SAFETY: within the memory, at the begin of a page.
-        let failed = unsafe { libc::mprotect(self.base.add(from).cast(), bytes, protection) };
+        let failed = unsafe { libc::mprotect(self.base.wrapping_add(from).cast(), bytes, protection) };
         assert_eq!(failed, 0, "{}", io::Error::last_os_error());
     }
 }
@@ -136,7 +136,7 @@ fn pages_are_copied_when_they_become_executable() {
     // What becomes readable only is no code; a call that fails changes nothing.
     memory.protect(libc::PROT_READ);
     // SAFETY: not the begin of a page: nothing is done.
-    assert_ne!(unsafe { libc::mprotect(memory.base.add(1).cast(), 1, CODE) }, 0);
+    assert_ne!(unsafe { libc::mprotect(memory.base.wrapping_add(1).cast(), 1, CODE) }, 0);
     assert_eq!(seen(&mut collector, own, memory.start(), 4), []);
     // SAFETY: within the memory; key 0 is every process's.
     if unsafe { libc::syscall(libc::SYS_pkey_mprotect, memory.base, PAGE, CODE, 0) } == 0 {
@@ -271,11 +271,10 @@ fn processes_that_are_forked_are_watched() {
     // SAFETY: the child calls nothing but mprotect and _exit, which may follow fork in a process with threads.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: the child's own memory, and its end.
-        unsafe {
-            libc::mprotect(memory.base.cast(), PAGE, CODE);
-            libc::_exit(0);
-        }
+        // SAFETY: the child's own memory.
+        let failed = unsafe { libc::mprotect(memory.base.cast(), PAGE, CODE) };
+        // SAFETY: its end.
+        unsafe { libc::_exit(failed) };
     }
     let mut status = 0;
     // SAFETY: a child of ours.
