@@ -41,6 +41,7 @@ mod loss_is_counted;
 mod machines_differ;
 mod nothing_aborts;
 mod off_costs_nothing;
+mod older_kernels_take_programs;
 mod processes_are_joined_safely;
 mod profiles_say_where_time_goes;
 mod programs_use_it_themselves;

@@ -274,7 +274,8 @@ impl Code<'_> {
         let zeros = self.get(0);
         for group in 0..GROUPS {
             let is_zero = (self.part_of(to, raw(group), Size::H) - 1) >> 63;
-            self.set(&zeros, &zeros | (is_zero << group));
+            // A sum: of other operations with two unknown numbers Linux before 6.10 knows no bounds.
+            self.set(&zeros, &zeros + (is_zero << group));
         }
         let written = self.get(table_word(table, RUNS, zeros));
         self.colon(&written, 8, text);
@@ -287,7 +288,7 @@ impl Code<'_> {
             self.put_word(table, UPPER, number, text, Some(&kept));
             // 256 when there is an upper byte.
             self.set(&upper, (&upper + 255) & 256);
-            let number = self.get(self.part_of(to, raw(group) + 1, Size::B) | upper);
+            let number = self.get(self.part_of(to, raw(group) + 1, Size::B) + upper);
             self.put_word(table, LOWER, number, text, Some(&kept));
             if group == GROUPS - 1 {
                 // The colon behind the last group is one too many; that of a run at the end is not.

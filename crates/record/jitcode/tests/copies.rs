@@ -2,7 +2,6 @@
 
 use mote_jitcode::{Change, Collector, Error, What};
 use std::io;
-use std::process::Command;
 use std::sync::Mutex;
 
 const PAGE: usize = 4096;
@@ -280,7 +279,4 @@ fn processes_that_are_forked_are_watched() {
     // SAFETY: a child of ours.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(seen(&mut collector, child as u32, memory.start(), 1), [Seen::Page(0, 0xc3)]);
-    // What another program has loaded is code, too.
-    let done = Command::new("true").status().expect("it runs");
-    assert!(done.success());
 }
