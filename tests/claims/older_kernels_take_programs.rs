@@ -21,7 +21,7 @@ fn in_guest(words: &[&str]) -> Option<String> {
         "-o",
         text(&capture),
         "--",
-        text(&own),
+        text(own),
     ];
     let run = mote(&[&synth[..], words].concat());
     let said = [run.stdout, run.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
