@@ -134,7 +134,7 @@ fn copies_are_noted_before_what_was_translated_behind_them() {
     let bytes = [page(0x1000, 1, 1), page(0x3000, 2, 2), page(0x1000, 2, 3), page(0x1000, 9, 4)].concat();
     assert_eq!(blocks.take(&bytes).map(|(taken, _)| taken), Ok(bytes.len()));
     let mut walk = Walk::new(7, 7, Code::Copied);
-    walk.take(&[1, 1, 2, 1], &mut blocks, &mut noted).expect("they are right");
+    walk.take(&[1, 1, 2], &mut blocks, &mut noted).expect("they are right");
     assert_eq!(noted.0, [(7, 0x1000, 1), (7, 0x3000, 2), (7, 0x1000, 3)]);
     // Another thread comes at once to what was translated last.
     let mut other = Walk::new(7, 8, Code::Copied);

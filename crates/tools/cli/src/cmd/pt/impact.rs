@@ -41,7 +41,7 @@ Examples:
 
 Tracers of --engine qemu (Debian's qemu-user and gcc are needed):
   mote       mote record: events of programs that have them
-  lttng-ust  events of programs with LTTng-UST (lttng-tools), by a daemon that is started for it, unless one runs
+  lttng-ust  events of programs with LTTng-UST (lttng-tools); its daemon is started, unless one runs
   uftrace    calls of functions in programs built with -pg or -finstrument-functions (uftrace)
 Tracers of --engine system (qemu-system-x86, gcc, linux-image-amd64):
   mote       as above, with what only a kernel has: restartable sequences

@@ -28,7 +28,7 @@ Examples:
   mote pt record --filter 'filter main @ ./app' -- ./app
                                                   this function only: offset or name, @ file
   mote pt record -C 0,2-3 --kernel --duration 1s  whole CPUs, as root
-  mote pt record --jit -- node app.js             with all versions of the code that it makes, as root
+  mote pt record --jit -- node app.js             with all versions of the code that it makes
 
 A CPU without Intel PT: mote pt synth writes the same packets of a program. mote doctor --pt says what a machine has.
 
