@@ -31,6 +31,8 @@ pub(super) struct Blocks {
     images: HashMap<u32, Part>,
     /// What it has become.
     programs: HashMap<u32, PathBuf>,
+    /// Whether the file of each block was looked at.
+    mapped: Vec<bool>,
     /// Which parts of files the observer knows of.
     reported: Vec<Part>,
     /// Counts how often what threads have said of code came to count no more.
@@ -83,25 +85,23 @@ impl Blocks {
         self.pages.len()
     }
 
-    /// Where code of this image's number is from; `None` for no file.
-    pub(super) fn image(&self, number: u32) -> Option<&Part> {
-        self.images.get(&number)
-    }
-
-    /// Notes that a part of a file was met: whether it is new, or mapped again where another one was since.
-    pub(super) fn is_new(&mut self, number: u32) -> bool {
-        let Some(part) = self.images.get(&number).filter(|part| !self.reported.contains(part)) else {
-            return false;
-        };
+    /// The part of a file that a block is of, where the block is executed for the first time, and the part is new, or
+    /// mapped again where another one was since. Whichever thread comes first says so for all.
+    pub(super) fn new_part(&mut self, id: u32, number: u32) -> Option<Part> {
+        let is_mapped = self.mapped.get_mut((id as usize).checked_sub(1)?)?;
+        if std::mem::replace(is_mapped, true) {
+            return None;
+        }
+        let part = self.images.get(&number).filter(|part| !self.reported.contains(part))?.clone();
         self.reported.retain(|other| other.end <= part.start || part.end <= other.start);
-        self.reported.push(part.clone());
         let changes = self.changed.len();
         self.changed.retain(|(from, to)| *to <= part.start || part.end <= *from);
         if self.changed.len() < changes {
             // What threads have said of it counts no more.
             self.generation += 1;
         }
-        true
+        self.reported.push(part.clone());
+        Some(part)
     }
 
     /// Whether the code of a block has to be said: it is of no file; or it was changed in memory, or changed back.
@@ -132,6 +132,7 @@ impl Blocks {
     pub(super) fn fork(&self, blocks: usize) -> Blocks {
         let mut child = self.clone();
         child.blocks.truncate(blocks);
+        child.mapped = vec![false; child.blocks.len()];
         child.pages.retain(|page| page.before as usize <= blocks);
         child.reported.clear();
         child.changed.clear();
@@ -178,6 +179,7 @@ impl Blocks {
         let block = Block::new(start, image, lengths, bytes)?;
         if self.blocks.len() <= at {
             self.blocks.resize(at + 1, None);
+            self.mapped.resize(at + 1, false);
         }
         *self.blocks.get_mut(at)? = Some(Rc::new(block));
         Some(())

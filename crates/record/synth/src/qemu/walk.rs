@@ -6,7 +6,7 @@
 //! access that is atomic and not aligned, or one that changes code on its own page. A block that it begins there
 //! otherwise goes on as far as the first one does.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Part};
 use super::code::Code;
 use crate::arch::{Instruction, Kind};
 use crate::block::Block;
@@ -118,7 +118,7 @@ impl Walk {
             self.generation == blocks.generation() && self.known.get(id as usize - 1) == Some(&true);
         if !is_known {
             // Before what leads there: filters of addresses may be of this file.
-            self.map(&block, blocks, observer)?;
+            self.map(id, block.image, blocks, observer)?;
         }
         if let Some(last) = self.pending.take() {
             // One more round of the same instruction.
@@ -206,18 +206,15 @@ impl Walk {
     }
 
     /// Says which part of a file has a block, where that was not said before.
-    fn map(&self, block: &Block, blocks: &mut Blocks, observer: &mut dyn Observer) -> Result<(), Error> {
-        if !blocks.is_new(block.image) {
-            return Ok(());
-        }
-        let Some(part) = blocks.image(block.image) else { return Ok(()) };
-        let image = Image {
-            pid: self.pid,
-            start: part.start,
-            bytes: part.end.saturating_sub(part.start),
-            path: part.path.clone(),
-            offset: part.offset,
-        };
+    fn map(
+        &self,
+        id: u32,
+        image: u32,
+        blocks: &mut Blocks,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let Some(Part { start, end, offset, path }) = blocks.new_part(id, image) else { return Ok(()) };
+        let image = Image { pid: self.pid, start, bytes: end.saturating_sub(start), path, offset };
         observer.note(self.tid, &Note::Image(image))
     }
 
