@@ -17,6 +17,8 @@ pub(crate) struct Files {
     /// Where perf keeps copies.
     cache: Option<PathBuf>,
     known: Mutex<HashMap<Key, Result<Arc<File>, String>>>,
+    /// The tables of run-time compilers, by process.
+    compiled: Mutex<HashMap<i32, Option<Arc<PerfMap>>>>,
 }
 
 /// Bytes that a table of a run-time compiler may have.
@@ -42,7 +44,7 @@ impl Files {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let of_home = || set("HOME").map(|home| Path::new(&home).join(".debug"));
         let cache = set("PERF_BUILDID_DIR").map(PathBuf::from).or_else(of_home);
-        Files { folder, cache, known: Mutex::default() }
+        Files { folder, cache, known: Mutex::default(), compiled: Mutex::default() }
     }
 
     /// Adds a file that is not on the disk.
@@ -66,11 +68,18 @@ impl Files {
 
     /// The functions that a process has compiled at run time, where the capture has its compiler's table.
     pub(crate) fn compiled(&self, pid: i32) -> Option<Arc<PerfMap>> {
-        let path = self.folder.join(collect::perf_map_name(u32::try_from(pid).ok()?));
-        let is_read = fs::metadata(&path).is_ok_and(|data| data.is_file() && data.len() <= TABLE_MAX);
-        let bytes = fs::read(&path).ok().filter(|_| is_read && !self.folder.as_os_str().is_empty())?;
-        Some(Arc::new(PerfMap::parse(&String::from_utf8_lossy(&bytes))))
+        let name = collect::perf_map_name(u32::try_from(pid).ok()?);
+        // Without a folder there is no capture that has one.
+        let path = Some(&self.folder).filter(|folder| !folder.as_os_str().is_empty())?.join(name);
+        let mut tables = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.entry(pid).or_insert_with(|| table(&path).map(Arc::new)).clone()
     }
+}
+
+/// A table of a run-time compiler; a file that is none, or too large, is not read.
+fn table(path: &Path) -> Option<PerfMap> {
+    fs::metadata(path).ok().filter(|data| data.is_file() && data.len() <= TABLE_MAX)?;
+    Some(PerfMap::parse(&String::from_utf8_lossy(&fs::read(path).ok()?)))
 }
 
 /// Where perf has a copy of the file with a build id: `.build-id/ab/cdef.../elf`.
