@@ -96,17 +96,11 @@ pub(crate) fn units_without_rights(root: &Path, counts: &mut Counts) -> anyhow::
     let mut passed = true;
     for program in programs.iter().filter(|program| folders.contains(&program.folder)) {
         println!("-- without rights: {}", program.file.display());
-        let command = || {
+        passed &= run::follow_tests(counts, &[], |words| {
             let mut command = user.command(&program.file);
-            command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+            command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(words);
             command
-        };
-        let again = |tests: &[String]| {
-            let mut command = command();
-            command.args(run::one_by_one(tests));
-            command
-        };
-        passed &= run::follow_tests(&mut command(), counts, again)?;
+        })?;
     }
     Ok(passed)
 }
@@ -151,12 +145,11 @@ fn checked(root: &Path, mut command: Command, without: &[&str]) -> Command {
 fn run_claims(counts: &mut Counts, command: impl Fn() -> Command) -> anyhow::Result<bool> {
     // Most claims wait most of the time, for what they record and for each other's processors.
     let threads = 3 * std::thread::available_parallelism().map_or(1, usize::from);
-    let again = |tests: &[String]| {
+    run::follow_tests(counts, &[&format!("--test-threads={threads}")], |words| {
         let mut command = command();
-        command.args(run::one_by_one(tests));
+        command.args(words);
         command
-    };
-    run::follow_tests(command().arg(format!("--test-threads={threads}")), counts, again)
+    })
 }
 
 /// Builds something with the profile that checks.

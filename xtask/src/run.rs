@@ -128,31 +128,28 @@ fn is_wrong(line: &str) -> bool {
 /// How the programs of tests end of which some failed.
 const FAILED: &str = "(exit status: 101)";
 
-/// Runs tests as [`follow`] does. Where a few of them fail, these are run once more, one by one, by the command that
-/// `again` makes: many tests look at what a busy machine does to programs, and a run of thousands must not depend on
-/// one moment. Those that pass then are counted as unstable, and what they said is shown at the end.
+/// Runs tests as [`follow`] does, by the command that `command` makes of words for their program: first `words`. Where a
+/// few of them fail, these are run once more, one by one: many tests look at what a busy machine does to programs, and
+/// a run of thousands must not depend on one moment. Those that pass then are counted as unstable, and what they said
+/// is shown at the end.
 ///
 /// # Errors
 /// A command cannot be started.
 pub(crate) fn follow_tests(
-    command: &mut Command,
     counts: &mut Counts,
-    again: impl FnOnce(&[String]) -> Command,
+    words: &[&str],
+    command: impl Fn(&[&str]) -> Command,
 ) -> anyhow::Result<bool> {
     let since = counts.wrong.len();
-    if follow(command, counts)? {
+    if follow(&mut command(words), counts)? {
         return Ok(true);
     }
     let Some(tests) = counts.few_failed(since) else { return Ok(false) };
     println!("== once more, one by one: {}", tests.join(", "));
+    let words = ["--exact", "--test-threads=1"].into_iter().chain(tests.iter().map(String::as_str));
     let mut second = Counts::default();
-    let passed = follow(&mut again(&tests), &mut second)?;
+    let passed = follow(&mut command(&words.collect::<Vec<_>>()), &mut second)?;
     Ok(counts.take_again(since, tests, &second) && passed)
-}
-
-/// The words of tests' programs for [`follow_tests`].
-pub(crate) fn one_by_one(tests: &[String]) -> impl Iterator<Item = &str> {
-    ["--exact", "--test-threads=1"].into_iter().chain(tests.iter().map(String::as_str))
 }
 
 /// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.

@@ -187,25 +187,21 @@ impl Steps {
     fn cargo(&mut self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) {
         self.run(name, |counts| {
             println!("cargo {}", arguments.join(" "));
-            let command = || {
+            let command = |words: &[&str]| {
                 let mut command = cargo();
                 command.args(arguments).current_dir(root()).envs(environment.iter().copied());
-                command
-            };
-            let again = |tests: &[String]| {
-                let mut command = command();
-                command.arg("--").args(run::one_by_one(tests));
+                command.args(Some("--").filter(|_| !words.is_empty())).args(words);
                 command
             };
             let before = counts.passed + counts.failed;
-            if run::follow_tests(&mut command(), counts, again)? {
+            if run::follow_tests(counts, &[], command)? {
                 return Ok(true);
             }
             if arguments.first() != Some(&"test") || counts.passed + counts.failed > before {
                 return Ok(false);
             }
             println!("== {name}: no test was run; once more");
-            run::follow(&mut command(), counts)
+            run::follow(&mut command(&[]), counts)
         });
     }
 
