@@ -418,9 +418,8 @@ impl Output for Folder {
     }
 
     fn record(&mut self, record: &Record, id: &SampleId) -> io::Result<()> {
-        let time = id.time.and_then(|time| Some(self.clock?.tsc(time)));
-        if let (Some(time), Some(generated)) = (time, &mut self.generated) {
-            let before: Vec<Copied> = generated.before(time).collect();
+        if let (Some(generated), Some(clock), Some(time)) = (&mut self.generated, self.clock, id.time) {
+            let before: Vec<Copied> = generated.before(clock.tsc(time)).collect();
             self.note_copied(before)?;
         }
         let Folder { notes, sideband, seen, .. } = &mut *self;
