@@ -128,10 +128,10 @@ fn is_wrong(line: &str) -> bool {
 /// How the programs of tests end of which some failed.
 const FAILED: &str = "(exit status: 101)";
 
-/// Runs tests as [`follow`] does, by the command that `command` makes of words for their program: first `words`. Where a
-/// few of them fail, these are run once more, one by one: many tests look at what a busy machine does to programs, and
-/// a run of thousands must not depend on one moment. Those that pass then are counted as unstable, and what they said
-/// is shown at the end.
+/// Runs tests as [`follow`] does, by the command that `command` makes of words for their program: first of `words`.
+/// Where a few of them fail, these are run once more, one by one: many tests look at what a busy machine does to
+/// programs, and a run of thousands must not depend on one moment. Those that pass then are counted as unstable, and
+/// what they said is shown at the end.
 ///
 /// # Errors
 /// A command cannot be started.
