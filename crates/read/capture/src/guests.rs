@@ -108,23 +108,13 @@ fn timeline(runs: &[(Moment, Option<Key>)], versions: &BTreeMap<Key, Versions>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moment::Reached;
     use crate::note::{KERNEL, What};
+    use crate::test_notes::{self, code, note};
     use mote_pt::image::Image as _;
-
-    fn note(pid: i32, cpu: Option<u32>, time: u64, what: What) -> Note {
-        Note { pid, tid: pid, cpu, instructions: None, time: Some(time).filter(|time| *time > 0), what }
-    }
-
-    fn code(start: u64, byte: u8) -> What {
-        What::Code { start, code: vec![byte], since: None }
-    }
 
     /// The byte that a guest has at an address, at a time.
     fn byte(code: &Code, time: u64, address: u64) -> Option<u8> {
-        let is_reached = |from: Moment| from.is_reached(0, Reached { time: Some(time), next: None });
-        let (_, space) = code.guests().iter().rev().find(|(from, _)| is_reached(*from)).expect("a version");
-        code.read(*space, address).ok().and_then(|bytes| bytes.first().copied())
+        test_notes::byte(code, code.guests(), time, address)
     }
 
     const KERNEL_CODE: u64 = 1 << 63;

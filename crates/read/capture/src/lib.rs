@@ -35,6 +35,8 @@ mod raw;
 mod relay;
 mod stats;
 mod stream;
+#[cfg(test)]
+mod test_notes;
 mod timed;
 mod timed_calls;
 mod truth;

@@ -194,24 +194,12 @@ fn timeline(
 mod tests {
     use super::*;
     use crate::moment::Reached;
-    use mote_pt::image::{Image as _, NoImage};
-
-    fn note(pid: i32, cpu: Option<u32>, time: u64, what: What) -> Note {
-        Note { pid, tid: pid, cpu, instructions: None, time: Some(time).filter(|time| *time > 0), what }
-    }
-
-    fn code(start: u64, byte: u8) -> What {
-        What::Code { start, code: vec![byte], since: None }
-    }
+    use crate::test_notes::{self, code, note};
+    use mote_pt::image::Image as _;
 
     /// The byte at an address at a time.
     fn byte(made: &Code, time: u64, address: u64) -> Option<u8> {
-        let is_reached = |from: Moment| from.is_reached(0, Reached { time: Some(time), next: None });
-        let (_, space) = made.versions().iter().rev().find(|(from, _)| is_reached(*from)).expect("a version");
-        match made.read(*space, address) {
-            Ok(bytes) => bytes.first().copied(),
-            Err(NoImage { .. }) => None,
-        }
+        test_notes::byte(made, made.versions(), time, address)
     }
 
     #[test]

@@ -1,55 +1,22 @@
 //! A program with a kernel, of a few bytes each, and the packets of what a processor would do with them.
 
+#[path = "support/small.rs"]
+mod small;
+
 use mote_capture::{Note, Of, What};
 use mote_hardware::paths::{FunctionId, Functions, PathSink, ROOT, Syscalls, Tree, Walker, Whole};
 use mote_hardware::{Function, Program, Running};
 use mote_pt::flow::Flow;
-use mote_pt::image::{Image, NoImage, Space};
-use mote_pt::insn::LEN_MAX;
 use mote_pt::packet::Packet;
 use mote_pt::packet::ip::{Compression, Ip};
 use mote_pt::time::Timed;
+use small::Small;
 
 const KERNEL: u64 = 0xffff_ffff_8100_0000;
 
-/// Functions: where, name, bytes.
-struct Small(&'static [(u64, &'static str, &'static [u8])]);
-
-impl Small {
-    /// The function that holds an address, and where that lies in it.
-    fn at(&self, address: u64) -> Option<(&'static str, usize, &'static [u8])> {
-        self.0.iter().find_map(|(begin, name, bytes)| {
-            let offset = usize::try_from(address.checked_sub(*begin)?).ok()?;
-            (offset < bytes.len()).then_some((*name, offset, *bytes))
-        })
-    }
-}
-
-impl Image for Small {
-    fn read(&self, _: Space, address: u64) -> Result<&[u8], NoImage> {
-        self.at(address).and_then(|(_, offset, bytes)| bytes.get(offset..)).ok_or(NoImage { address })
-    }
-}
-
-impl Program for Small {
-    fn code(&self, _: Space, address: u64) -> &[u8] {
-        self.at(address).and_then(|(_, offset, bytes)| bytes.get(offset..)).unwrap_or_default()
-    }
-
-    fn copy(&self, _: Space, address: u64, to: &mut [u8; LEN_MAX]) -> usize {
-        let Some((_, offset, bytes)) = self.at(address) else { return 0 };
-        to.iter_mut().zip(&bytes[offset..]).map(|(to, byte)| *to = *byte).count()
-    }
-
-    fn function(&self, _: Space, address: u64) -> Option<Function> {
-        let (name, offset, bytes) = self.at(address)?;
-        Some(Function { name: name.to_owned(), offset: offset as u64, bytes: bytes.len() as u64 })
-    }
-}
-
 /// The program and the kernel.
 fn program() -> Small {
-    Small(&[
+    Small::new(&[
         // call work; syscall; nop; call jumper; hlt
         (0x1000, "main", &[0xe8, 0x0b, 0, 0, 0, 0x0f, 0x05, 0x90, 0xe8, 0x13, 0, 0, 0, 0xf4]),
         (0x1010, "work", &[0x90, 0xc3]),

@@ -159,8 +159,8 @@ impl Collector {
         loop {
             let index = self.read as u32 & (SLOTS - 1);
             let head = (HEADS_AT + (index << HEAD_BITS)) as usize;
-            let long = |memory: &Mapped, member: Field<Head, u64>| memory.load64(head + member.offset());
-            if long(&self.memory, field!(Head, sequence)) != self.read + 1 {
+            let long = |member: Field<Head, u64>| self.memory.load64(head + member.offset());
+            if long(field!(Head, sequence)) != self.read + 1 {
                 return Ok(());
             }
             let word = |member: Field<Head, u32>| self.memory.load32(head + member.offset());
@@ -173,16 +173,15 @@ impl Collector {
             }
             let what = match kind {
                 kind::PAGE => {
-                    let is_writable = long(&self.memory, field!(Head, from)) & programs::WRITABLE as u64 != 0;
+                    let is_writable = long(field!(Head, from)) & programs::WRITABLE as u64 != 0;
                     Some(What::Copied { page: &self.page, is_writable })
                 }
                 kind::REST => Some(What::Executable),
-                kind::MOVED => Some(What::Moved { from: long(&self.memory, field!(Head, from)) }),
+                kind::MOVED => Some(What::Moved { from: long(field!(Head, from)) }),
                 _ => None,
             };
-            let member = |member| long(&self.memory, member);
-            let (time_ns, start, end) =
-                (member(field!(Head, time)), member(field!(Head, start)), member(field!(Head, end)));
+            let [time_ns, start, end] =
+                [field!(Head, time), field!(Head, start), field!(Head, end)].map(long);
             let given = what.map_or(Ok(()), |what| to(Change { time_ns, pid, start, end, what }));
             self.read += 1;
             self.memory.store64(field!(Control, read).offset(), self.read);

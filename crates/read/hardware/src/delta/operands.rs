@@ -102,7 +102,7 @@ fn has_operands(test: &Test, at: &Place<'_>, program: &impl Program) -> bool {
 mod tests {
     use super::*;
     use crate::delta::{Names, Pattern};
-    use crate::program::tests::Small;
+    use crate::program::small::Small;
     use iced_x86::{Decoder, DecoderOptions};
 
     fn check(pattern: &str, bytes: &[u8], expect: bool) {
