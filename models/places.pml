@@ -31,7 +31,7 @@
  * @code crates/traced/patch/src/lib.rs: gate
  * @code crates/traced/hook/src/load.rs: resume
  * @code crates/base/layout/src/functions.rs: guard
- * @digest 501874629c7d9996
+ * @digest e6ad03a922b75bf5
  *
  * @pass short | 2 CPUs, 4 batches | small
  * @pass long | 3 CPUs, 6 batches | -DCPUS=3 -DBATCHES=6

@@ -44,6 +44,9 @@ pub const fn bit(signal: i32) -> u64 {
     }
 }
 
+/// The signals by which breakpoints come to handlers, and bytes that are no instruction: live patching needs them open.
+pub const TRAPS: u64 = bit(libc::SIGTRAP) | bit(libc::SIGILL);
+
 /// The present action of `signal`.
 ///
 /// # Errors

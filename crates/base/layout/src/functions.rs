@@ -25,7 +25,8 @@
 //! # Guards
 //! A jump that lies over several instructions has a breakpoint where each of these but the first one began
 //! ([`Probe::guards`]): a thread that stood there when it was written goes on in the copy (`copy` of the [`Guard`]).
-//! The bytes of its offset are chosen so.
+//! The bytes of its offset are chosen so. Where programs lie low, the last one may be a byte that is no instruction,
+//! and raises SIGILL.
 //!
 //! # Values
 //! A function without values has an event with one field, its duration. One with values has a field for each of them,

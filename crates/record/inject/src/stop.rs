@@ -98,13 +98,13 @@ impl Stopped {
         self.registers.stack_pointer()
     }
 
-    /// Lets it take a signal that it has blocked.
+    /// Lets it take signals that it has blocked, of a mask.
     ///
     /// # Errors
     /// As ptrace(2).
-    pub(crate) fn unblock(&self, signal: i32) -> Result<(), Errno> {
+    pub(crate) fn unblock(&self, signals: u64) -> Result<(), Errno> {
         let mask = ptrace::signal_mask(self.tid)?;
-        ptrace::set_signal_mask(self.tid, mask & !mote_sys::signal::bit(signal))
+        ptrace::set_signal_mask(self.tid, mask & !signals)
     }
 
     /// The call that it was in, if it can be called away from it.

@@ -23,6 +23,7 @@ use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, take_
 use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_symbol::mapped;
 use mote_sys::Errno;
+use mote_sys::signal::TRAPS;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -288,8 +289,9 @@ pub fn was_visited(pid: i32) -> bool {
     !image::ours(pid.unsigned_abs()).is_empty()
 }
 
-/// Lets all threads of a process take SIGTRAP that have blocked it, so that functions can be switched beside them:
-/// those that block all signals, as allocators' and loggers' threads do. Returns how many still do: they wait for it.
+/// Lets all threads of a process take SIGTRAP and SIGILL that have blocked them, so that functions can be switched
+/// beside them: those that block all signals, as allocators' and loggers' threads do. Returns how many still do: they
+/// wait for one of them.
 ///
 /// # Errors
 /// [`Error`]: it may not be touched, or has ended.
@@ -303,14 +305,14 @@ fn let_take_traps(target: &Target, patience: &Patience<'_>) -> Result<usize, Err
         let status = mapped::table(&format!("/proc/{}/task/{tid}/status", target.pid()));
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or_default();
         let mask = u64::from_str_radix(mask.trim(), 16).unwrap_or(0);
-        if mask & mote_sys::signal::bit(libc::SIGTRAP) == 0 {
+        if mask & TRAPS == 0 {
             continue;
         }
         let open = || {
             let stopped = Stopped::stop(tid, patience).ok()??;
             // It is for a thread that waits for signals (sigwait).
             let waits = stopped.call() == Some(libc::SYS_rt_sigtimedwait);
-            (!waits && stopped.unblock(libc::SIGTRAP).is_ok()).then_some(())
+            (!waits && stopped.unblock(TRAPS).is_ok()).then_some(())
         };
         closed += usize::from(apart(open).flatten().is_none());
     }

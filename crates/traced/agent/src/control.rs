@@ -60,7 +60,7 @@ pub(crate) fn listen(links: Links) {
 /// What a thread of ours runs, with its argument.
 pub(crate) type Work = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Runs `work` on a new detached thread with all signals blocked but SIGTRAP and the C library's own.
+/// Runs `work` on a new detached thread with all signals blocked but `TRAPS` and the C library's own.
 pub(crate) fn spawn(work: Work, argument: *mut c_void) -> bool {
     STACK_BYTES.into_iter().any(|bytes| spawn_with(bytes, work, argument))
 }
@@ -77,8 +77,8 @@ fn spawn_with(stack_bytes: usize, work: Work, argument: *mut c_void) -> bool {
     unsafe {
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
     }
-    // SIGTRAP stays open: a thread that blocks it keeps `patch` from using breakpoints.
-    let mask = signal::block(!(signal::bit(libc::SIGTRAP) | INTERNAL));
+    // A thread that blocks `TRAPS` keeps `patch` from using breakpoints.
+    let mask = signal::block(!(signal::TRAPS | INTERNAL));
     let mut thread = 0;
     // SAFETY: the caller gives an argument for `work`; no memory of this frame goes there.
     let failed = unsafe { libc::pthread_create(&mut thread, attributes.as_ptr(), work, argument) };

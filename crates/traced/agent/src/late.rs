@@ -81,7 +81,7 @@ extern "C" fn run(errand: *mut c_void) -> *mut c_void {
     process::set_comm(c"mote-agent");
     own_work::set_own_work(true);
     // It has inherited the other thread's, which has all of them blocked.
-    signal::set_mask(!(signal::bit(libc::SIGTRAP) | INTERNAL));
+    signal::set_mask(!(signal::TRAPS | INTERNAL));
     let errand = errand.cast::<Errand>();
     // SAFETY: `send` has written it, and given it to this thread only.
     let Errand { area, nonce, sites: (first, end), place } = unsafe { errand.read() };

@@ -1,6 +1,6 @@
 //! What a site can hold, to and from bytes.
 
-use crate::arch::{NOP, behind, jump, jump_target};
+use crate::arch::{NOP, TRAP, behind, jump, jump_target};
 
 /// Bytes of a site.
 pub const SITE_BYTES: usize = crate::arch::SITE_BYTES;
@@ -25,7 +25,8 @@ pub enum Code {
 /// the begin of an instruction, but the first, is a breakpoint (a *guard*) whatever else the jump's bytes are. So a
 /// thread that stood there when it was written, or comes back there later, from a signal's handler or another context,
 /// goes on in the copy: the patcher need not look where threads stand (instruction punning with traps: Chamith et al.,
-/// PLDI 2017).
+/// PLDI 2017). A guard may also be a byte that is no instruction, which raises SIGILL: a jump whose highest byte is a
+/// breakpoint leads far down, where programs at low addresses have nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The program's bytes.
@@ -41,6 +42,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether a guard of it is no breakpoint.
+    pub(crate) fn has_invalid_guard(&self) -> bool {
+        self.on.iter().enumerate().any(|(n, byte)| self.is_guard(n) && *byte != TRAP)
+    }
+
     /// Whether the byte `n` is a guard.
     pub(crate) fn is_guard(&self, n: usize) -> bool {
         self.guards.checked_shr(n as u32).unwrap_or(0) & 1 == 1

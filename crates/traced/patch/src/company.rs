@@ -14,12 +14,13 @@ use mote_sys::{Result, fd, process, signal};
 /// `/proc` text of one thread is below 2 KiB; what is beyond is not looked at.
 type Buffer = [u8; 4096];
 
-/// True when a SIGTRAP could kill a thread, or not reach our handler, which is installed.
+/// True when one of these signals of the processor's could kill a thread, or not reach our handlers, which are
+/// installed.
 ///
 /// # Cost
 /// Three reads in `/proc` for each thread, and 63 other system calls.
-pub(crate) fn is_closed() -> bool {
-    a_handler_blocks() || a_thread_blocks().unwrap_or(true)
+pub(crate) fn is_closed(signals: Signals) -> bool {
+    a_handler_blocks(signals) || a_thread_blocks(signals).unwrap_or(true)
 }
 
 /// True when the process has one thread, for sure.
@@ -33,61 +34,78 @@ pub(crate) fn is_alone() -> bool {
     status.is_ok_and(|len| field(buffer.get(..len).unwrap_or_default(), b"Threads:") == Some(b"1"))
 }
 
-fn blocks(mask: u64) -> bool {
-    mask & signal::bit(libc::SIGTRAP) != 0
+/// Signals by which threads come to our handlers, as a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Signals(u64);
+
+impl Signals {
+    /// SIGTRAP: of breakpoints.
+    pub(crate) const TRAP: Signals = Signals(signal::bit(libc::SIGTRAP));
+    /// And SIGILL: of guards that are no breakpoints.
+    pub(crate) const TRAP_AND_INVALID: Signals = Signals(signal::TRAPS);
+
+    fn has(self, number: i32) -> bool {
+        self.are_in(signal::bit(number))
+    }
+
+    /// Whether one of them is in a mask.
+    fn are_in(self, mask: u64) -> bool {
+        mask & self.0 != 0
+    }
 }
 
-/// True when some signal's handler runs with SIGTRAP blocked: it could start at any moment, on any thread.
+/// True when some signal's handler runs with one of these blocked: it could start at any moment, on any thread.
 ///
-/// SIGTRAP itself does not count: while a batch runs its handler is ours.
-fn a_handler_blocks() -> bool {
-    (1..=64).filter(|signal| *signal != libc::SIGTRAP).any(|signal| {
-        signal::action(signal).is_ok_and(|action| action.handler > libc::SIG_IGN && blocks(action.mask))
+/// They themselves do not count: while a batch runs their handlers are ours.
+fn a_handler_blocks(signals: Signals) -> bool {
+    (1..=64).filter(|number| !signals.has(*number)).any(|number| {
+        signal::action(number)
+            .is_ok_and(|action| action.handler > libc::SIG_IGN && signals.are_in(action.mask))
     })
 }
 
-/// True when a thread other than the caller blocks SIGTRAP, or may once its system call ends, or is traced.
+/// True when a thread other than the caller blocks one of them, or may once its system call ends, or is traced.
 ///
 /// The caller runs nothing but this crate until the batch is done, and meets no site there.
-fn a_thread_blocks() -> Result<bool> {
+fn a_thread_blocks(signals: Signals) -> Result<bool> {
     let me = Task(process::tid() as u32);
     let mut found = false;
     tasks::each(|task| {
-        found = task != me && thread_blocks(task);
+        found = task != me && thread_blocks(task, signals);
         if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found)
 }
 
-/// True when a thread blocks SIGTRAP, or may once its system call ends, or when a debugger takes its traps;
-/// false when it has gone.
-fn thread_blocks(task: Task) -> bool {
+/// True when a thread blocks one of them, or may once its system call ends, or when a debugger takes its traps; false
+/// when it has gone.
+fn thread_blocks(task: Task, signals: Signals) -> bool {
     // Before and behind: one that waits again and again is in neither look, or it has waited for less than a look.
-    is_in_wait(task) || is_closed_now(task) || is_in_wait(task)
+    is_in_wait(task, signals) || is_closed_now(task, signals) || is_in_wait(task, signals)
 }
 
-/// True when a thread blocks SIGTRAP at this moment, or when a debugger takes its traps; false when it has gone.
-fn is_closed_now(task: Task) -> bool {
+/// True when a thread blocks one of them at this moment, or when a debugger takes its traps; false when it has gone.
+fn is_closed_now(task: Task, signals: Signals) -> bool {
     let mut buffer: Buffer = [0; 4096];
     let Ok(len) = task.read("status", &mut buffer) else { return false };
     let status = buffer.get(..len).unwrap_or_default();
     let is_traced = field(status, b"TracerPid:") != Some(b"0");
-    let is_open = field(status, b"SigBlk:").and_then(hex).is_some_and(|mask| !blocks(mask as u64));
+    let is_open = field(status, b"SigBlk:").and_then(hex).is_some_and(|mask| !signals.are_in(mask as u64));
     is_traced || !is_open
 }
 
-/// True when a thread may block SIGTRAP once its system call ends.
+/// True when a thread may block one of them once its system call ends.
 ///
 /// Not every kernel has this file; without it the race of a thread that leaves `sigwait` stays.
-fn is_in_wait(task: Task) -> bool {
+fn is_in_wait(task: Task, signals: Signals) -> bool {
     let mut buffer: Buffer = [0; 4096];
     let read = task.read("syscall", &mut buffer);
-    read.is_ok_and(|len| waits_with_other_mask(buffer.get(..len).unwrap_or_default()))
+    read.is_ok_and(|len| waits_with_other_mask(buffer.get(..len).unwrap_or_default(), signals))
 }
 
 /// True when `call`, the text of `/proc/.../syscall`, is a wait with a signal mask for its duration, after
-/// which SIGTRAP could be blocked.
-fn waits_with_other_mask(call: &[u8]) -> bool {
+/// which one of the signals could be blocked.
+fn waits_with_other_mask(call: &[u8], signals: Signals) -> bool {
     let mut words = call.trim_ascii_end().split(|byte| *byte == b' ');
     let Some(call) = words.next().and_then(number) else { return false };
     let mut argument = |n| {
@@ -96,7 +114,7 @@ fn waits_with_other_mask(call: &[u8]) -> bool {
     };
     match call as libc::c_long {
         // Waits for signals that the thread blocks otherwise.
-        libc::SYS_rt_sigtimedwait => waited_for(argument(0)).is_none_or(blocks),
+        libc::SYS_rt_sigtimedwait => waited_for(argument(0)).is_none_or(|mask| signals.are_in(mask)),
         libc::SYS_rt_sigsuspend => true,
         libc::SYS_ppoll => argument(3) != 0,
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 | libc::SYS_io_uring_enter => argument(4) != 0,
@@ -130,14 +148,15 @@ mod tests {
         let status = b"Name:\tx\nTracerPid:\t0\nThreads:\t12\nSigBlk:\t0000000000000010\n";
         assert_eq!(field(status, b"Threads:"), Some(&b"12"[..]));
         assert_eq!(field(status, b"SigBlk:").and_then(hex), Some(0x10));
-        assert!(blocks(0x10));
-        assert!(!blocks(!0x10));
+        assert!(Signals::TRAP.are_in(0x10) && Signals::TRAP_AND_INVALID.are_in(0x10));
+        assert!(!Signals::TRAP.are_in(!0x10) && Signals::TRAP_AND_INVALID.are_in(!0x10));
+        assert!(Signals::TRAP_AND_INVALID.has(libc::SIGILL) && !Signals::TRAP.has(libc::SIGILL));
         assert_eq!(field(status, b"Nothing:"), None);
     }
 
     #[test]
     fn waits_that_change_the_mask() {
-        let check = |call: &[u8], expect| assert_eq!(waits_with_other_mask(call), expect);
+        let check = |call: &[u8], expect| assert_eq!(waits_with_other_mask(call, Signals::TRAP), expect);
         check(b"running\n", false);
         check(b"-1 0x7ffc 0x7f\n", false);
         check(b"130 0x7ffd 0x8 0x0 0x0 0x0 0x0 0x1 0x2\n", true);

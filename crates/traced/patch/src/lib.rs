@@ -10,7 +10,7 @@
 //! | `code` | the five bytes, to and from codes |
 //! | `batch` | the protocol: gates, tails, heads, barriers |
 //! | `table` | the batch, published to trap handlers |
-//! | `trap` | the SIGTRAP handler, and handing on what is not ours |
+//! | `trap` | the handlers of SIGTRAP and SIGILL, and handing on what is not ours |
 //! | `hop` | whether the gate that needs no handler may be used here |
 //! | `company` | which other threads run here, and whether a breakpoint would kill them |
 //! | `write`, `maps` | writing to text that is not writable |
@@ -63,6 +63,7 @@ pub use lock::{PatchGuard, fork_done, fork_prepare, lock};
 pub use trap::{Lasting, Resume, add_lasting};
 
 use batch::{Batch, Change, Gate, Room, read};
+use company::Signals;
 use core::fmt;
 use mote_sys::signal::chain::Installed;
 use mote_sys::{Errno, membarrier, time};
@@ -321,29 +322,31 @@ unsafe fn flush(
 
 /// How the batch can be written: through which gate, or through none because no other thread is there.
 ///
-/// Our handler is installed before we look, and after we gave threads time that had the program's before them: else one
-/// that is seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.
+/// Our handlers are installed before we look, and after we gave threads time that had the program's before them: else
+/// one that is seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.
 ///
 /// A thread blocks all signals for a moment when it makes another one (glibc): where [`Gate::Hop`] would leave
 /// sites out, we wait for such moments to pass.
 fn gate(batch: &Batch) -> Option<Gate> {
     const LOOKS: u32 = 4;
     const PAUSE_NS: u64 = 200_000;
-    let has_guards =
-        batch.changes().iter().any(|change| change.to.place().is_some_and(|place| place.guards != 0));
+    let places = || batch.changes().iter().filter_map(|change| change.to.place());
+    let has_guards = places().any(|place| place.guards != 0);
+    let signals =
+        if places().any(Place::has_invalid_guard) { Signals::TRAP_AND_INVALID } else { Signals::TRAP };
     if company::is_alone() {
         // A context of this thread that it does not run now may stand between guards.
-        if !has_guards || trap::install() != Installed::Refused {
+        if !has_guards || trap::install(signals) != Installed::Refused {
             return None;
         }
     }
-    match trap::install() {
+    match trap::install(signals) {
         Installed::Refused => return Some(Gate::Hop),
         Installed::Over { handler: true } => pause(DELIVERY_NS),
         _ => {}
     }
     for look in 1..=LOOKS {
-        if !company::is_closed() {
+        if !company::is_closed(signals) {
             return Some(Gate::Trap);
         }
         if look == LOOKS || batch.changes().iter().all(Change::can_hop) {

@@ -88,7 +88,7 @@ impl One<'_> {
             let distance = (at - address) as usize;
             if distance < JUMP_BYTES && new[distance..] != old[distance..] {
                 needed |= 1 << distance;
-                assert_eq!(new[distance], 0xcc, "{self}");
+                self.check_guard(distance);
                 assert!(self.plan.guard(at).is_some(), "{self}");
             }
         }
@@ -97,6 +97,13 @@ impl One<'_> {
         } else {
             assert_eq!((guards, needed), (0, 0), "{self}");
         }
+    }
+
+    /// A guard is a breakpoint, or, in a jump's highest byte, no instruction whatever follows.
+    fn check_guard(&self, distance: usize) {
+        let byte = self.probe.new[distance];
+        let is_none = |next: u8| decode(&[byte, next, 0, 0, 0], 0).is_invalid();
+        assert!(byte == 0xcc || distance == 4 && (0..=0xff).all(is_none), "{self}: {byte:#x}");
     }
 
     /// Compares the copy with what was there, and with where guards lead.
@@ -108,7 +115,7 @@ impl One<'_> {
             let distance = from - self.probe.address;
             if (1..5).contains(&distance) && self.by == By::Window {
                 assert_eq!(guard, Some(at), "{self}");
-                assert_eq!(self.probe.new[distance as usize], 0xcc, "{self}");
+                self.check_guard(distance as usize);
                 assert!(self.probe.guards >> distance & 1 == 1, "{self}");
             }
             behind = (!ends(&original)).then_some(end);

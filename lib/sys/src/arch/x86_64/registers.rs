@@ -9,6 +9,8 @@ const TRAPNO: usize = libc::REG_TRAPNO as usize;
 
 /// Trap number of int3 (SDM vol. 3, "Exception and Interrupt Reference", #BP).
 const TRAP_BREAKPOINT: greg_t = 3;
+/// Trap number of an instruction that is none (as above, #UD).
+const TRAP_INVALID: greg_t = 6;
 /// Trap number of a general protection fault, which RDTSC raises where it is forbidden (SDM vol. 2, RDTSC).
 const TRAP_PROTECTION: greg_t = 13;
 
@@ -53,6 +55,13 @@ impl Registers {
     pub fn breakpoint(&self) -> Option<usize> {
         let is_breakpoint = self.trap() == TRAP_BREAKPOINT;
         is_breakpoint.then(|| (self.ip() as usize).wrapping_sub(1))
+    }
+
+    /// Address of the instruction that is none and has raised a SIGILL of the processor's; `None` when something else
+    /// has.
+    #[inline(always)]
+    pub fn invalid(&self) -> Option<usize> {
+        (self.trap() == TRAP_INVALID).then(|| self.ip() as usize)
     }
 
     /// Whether a SIGSEGV of the processor's may come from reading the time-stamp counter, which the thread may not.

@@ -52,8 +52,8 @@ global_asm!(
     // Where a call arrives that is begun again: two bytes before.
     ".byte 0x66, 0x90",
     mote_sys::keep_registers!(),
-    // rt_sigprocmask(SIG_BLOCK, all but SIGTRAP, &before)
-    "push -1 - (1 << ({sigtrap} - 1))",
+    // rt_sigprocmask(SIG_BLOCK, all but `TRAPS`, &before)
+    "push -1 - {traps}",
     "push 0",
     "mov eax, {sigprocmask}",
     "mov edi, {block}",
@@ -350,7 +350,7 @@ global_asm!(
     ".popsection",
     frame_rax = const FRAME_RAX,
     frame_rcx = const FRAME_RCX,
-    sigtrap = const libc::SIGTRAP,
+    traps = const mote_sys::signal::TRAPS,
     sigprocmask = const libc::SYS_rt_sigprocmask,
     sigpending = const libc::SYS_rt_sigpending,
     sigaction = const libc::SYS_rt_sigaction,

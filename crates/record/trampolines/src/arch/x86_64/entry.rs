@@ -1,9 +1,9 @@
 //! The first instructions of a function, and the ways to put a probe there.
 
 use super::copy::{self, Copy};
-use super::{BODY_AT, CALL, Reach, TRAP};
+use super::{BODY_AT, CALL, INVALID, Reach, TRAP};
 use crate::{By, Refusal, Request};
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 use mote_functions::{Function, Way};
 use mote_layout::functions::JUMP_BYTES;
 
@@ -72,7 +72,7 @@ impl Entry {
             let mut bytes = offset.map(Some);
             bytes.iter_mut().take(first - 1).for_each(|byte| *byte = None);
             candidates.push(Candidate { by: By::Punned, moved: 1, reach: Reach::fixed(base, bytes) });
-            candidates.extend(self.window(base));
+            candidates.extend(self.windows(base));
         }
         candidates.push(Candidate { by: By::Trap, moved: 1, reach: Reach::any(base) });
         candidates
@@ -84,20 +84,32 @@ impl Entry {
         last.is_some_and(|last| last.next_ip() >= self.address + JUMP_BYTES as u64 || copy::ends(last))
     }
 
-    /// The candidate that takes several instructions.
-    fn window(&self, base: u64) -> Option<Candidate> {
-        let Way::Window { instructions, .. } = self.otherwise else { return None };
+    /// The candidates that take several instructions.
+    fn windows(&self, base: u64) -> Vec<Candidate> {
+        let Way::Window { instructions, .. } = self.otherwise else { return Vec::new() };
         let moved = usize::from(instructions);
-        if !self.covers(moved) {
-            return None;
-        }
+        let Some(guarded) = self.instructions.get(1..moved).filter(|_| self.covers(moved)) else {
+            return Vec::new();
+        };
         let mut bytes = [None; 4];
-        for one in self.instructions.get(1..moved)? {
+        for one in guarded {
             if let Some(byte) = bytes.get_mut((one.ip() - self.address) as usize - 1) {
                 *byte = Some(TRAP);
             }
         }
-        Some(Candidate { by: By::Window, moved, reach: Reach::fixed(base, bytes) })
+        let mut offsets = vec![bytes];
+        // A guard in the highest byte leads far down if it is a breakpoint: others lead up.
+        let [rest @ .., highest] = bytes;
+        let last = guarded.iter().find(|one| one.ip() + 1 == base);
+        // One that is meant to be invalid is the program's.
+        if highest.is_some() && last.is_some_and(|last| !is_invalid(last)) {
+            offsets.extend(INVALID.map(|byte| {
+                let [a, b, c] = rest;
+                [a, b, c, Some(byte)]
+            }));
+        }
+        let window = |bytes| Candidate { by: By::Window, moved, reach: Reach::fixed(base, bytes) };
+        offsets.into_iter().map(window).collect()
     }
 
     /// Where the instructions behind the first one begin that a jump lies over, in bytes from there, and their numbers.
@@ -122,6 +134,11 @@ impl Entry {
     pub(crate) fn copy(&self, moved: usize, at: u64) -> Option<Copy> {
         copy::copy(self.instructions.get(..moved)?, at)
     }
+}
+
+/// Whether an instruction raises what a byte does that is none.
+fn is_invalid(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Ud0 | Mnemonic::Ud1 | Mnemonic::Ud2)
 }
 
 fn decoded(decoder: &mut Decoder<'_>, most: usize) -> Vec<Instruction> {

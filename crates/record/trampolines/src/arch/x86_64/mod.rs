@@ -25,6 +25,9 @@ pub(crate) const CALL_BYTES: u64 = CALL.len() as u64;
 const JUMP: u8 = 0xe9;
 /// `int3`.
 const TRAP: u8 = 0xcc;
+/// Bytes that are no instruction in 64-bit mode, whatever follows (SDM vol. 2, PUSHA, POPA, AAS, AAA, DAS, DAA, POP,
+/// PUSH): jumps of which they are the highest byte lead up, from 1.5 GiB on down.
+const INVALID: [u8; 9] = [0x60, 0x61, 0x3f, 0x37, 0x2f, 0x27, 0x1f, 0x1e, 0x17];
 
 /// Bytes of a jump to a body: `jmp [rip]`, and the address.
 pub(crate) const STUB_BYTES: usize = 14;

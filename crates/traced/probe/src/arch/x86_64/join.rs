@@ -51,8 +51,8 @@ global_asm!(
     "2:",
     ".byte 0x66, 0x90",
     mote_sys::keep_registers!(),
-    // rt_sigprocmask(SIG_BLOCK, all but SIGTRAP, &before): sites cannot be patched while a thread blocks that one.
-    "push -1 - (1 << ({sigtrap} - 1))",
+    // rt_sigprocmask(SIG_BLOCK, all but `TRAPS`, &before): code cannot be patched while a thread blocks these.
+    "push -1 - {traps}",
     "push 0",
     "mov eax, {sigprocmask}",
     "mov edi, {block}",
@@ -119,7 +119,7 @@ global_asm!(
     sigprocmask = const libc::SYS_rt_sigprocmask,
     setmask = const libc::SIG_SETMASK,
     block = const libc::SIG_BLOCK,
-    sigtrap = const libc::SIGTRAP,
+    traps = const mote_sys::signal::TRAPS,
     getpid = const libc::SYS_getpid,
     nonce = const join::NONCE,
     busy = const join::BUSY,
