@@ -1,7 +1,7 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
 use crate::values::{Fields, counted, declared, given, sampled};
-use crate::{By, CallsAre, Counting, Request, Space, plan_jumps};
+use crate::{By, CallsAre, Counting, Request, Space, arch, plan_jumps};
 use mote_functions::{Function, Lists, Object, Pattern, Values, similar_names};
 use mote_journal::Map;
 use mote_layout::functions::{Counts, PROVIDER, function_of};
@@ -70,6 +70,12 @@ pub enum Nothing {
         "it is a Go program: its runtime moves stacks, with the return addresses that probes stand in for"
     )]
     Go,
+    /// The processor would not let functions return by their probes.
+    #[error(
+        "its threads have shadow stacks, against which returns are checked: start it without them \
+         (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)"
+    )]
+    ShadowStack,
     /// There are too many functions, on too many CPUs.
     #[error("counts of all these functions on all CPUs need more than 1 GiB; choose fewer functions")]
     NoCounts,
@@ -173,6 +179,10 @@ pub fn choose(
     let awaited = missing(&objects, patterns, lists, needs)?;
     if objects.iter().any(|object| object.found.is_go) {
         return Err(Nothing::Go);
+    }
+    let status = mapped::table(&format!("/proc/{pid}/status"));
+    if arch::has_shadow_stack(&status) {
+        return Err(Nothing::ShadowStack);
     }
     let mut chosen = all_meant(&objects, patterns);
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();

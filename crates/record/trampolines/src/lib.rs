@@ -13,7 +13,7 @@
 //! # Limits
 //! A probe lies where the function begins: a loop back to there counts as a call. Code that was moved has no frame to
 //! unwind by; calls in it return to where they did, so that exceptions find theirs. Shadow stacks do not know of these
-//! calls.
+//! calls: a process that has them is refused.
 #![forbid(unsafe_code)]
 
 mod arch;
