@@ -45,6 +45,7 @@ mod older_kernels_take_programs;
 mod processes_are_joined_safely;
 mod profiles_say_where_time_goes;
 mod programs_use_it_themselves;
+mod real_programs_are_counted;
 mod real_programs_are_followed;
 mod real_servers_are_understood;
 mod recordings_are_private;

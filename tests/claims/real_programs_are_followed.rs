@@ -11,7 +11,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 
 /// Whether those that take minutes are to be run.
-fn is_long() -> bool {
+pub(crate) fn is_long() -> bool {
     std::env::var_os("MOTE_REAL_PROGRAMS").is_some()
 }
 
@@ -109,6 +109,11 @@ for i = 1, 100 do sum = sum + produce() end
 print(caught, sum)
 ";
 
+/// A script of so many rounds.
+pub(crate) fn script_of_lua(rounds: u32) -> String {
+    LUA.replace("ROUNDS", &rounds.to_string())
+}
+
 #[test]
 fn a_script_of_lua() {
     let Some(lua) = ["lua5.4", "lua5.3", "lua"].into_iter().find(|name| crate::support::is_there(name))
@@ -120,9 +125,21 @@ fn a_script_of_lua() {
         return;
     }
     let keep = tempfile::tempdir().expect("a directory");
-    let script = LUA.replace("ROUNDS", if is_long() { "20000" } else { "20" });
+    let script = script_of_lua(if is_long() { 20_000 } else { 20 });
     let words = [lua, "-e", &script];
     check(&keep, "lua", &[], &words, Some(&alone(&words)));
+}
+
+/// Statements for SQLite about a table of so many rows.
+pub(crate) fn query(rows: u32) -> String {
+    format!(
+        "create table t(id integer primary key, word text, number real);
+         with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows})
+           insert into t select i, printf('%x', i * 7919), i * 0.5 from n;
+         create index by_word on t(word);
+         begin; update t set number = number + 1 where word like 'a%'; rollback;
+         select count(*), sum(number), max(word) from t where word > '5' group by substr(word, 1, 1);"
+    )
 }
 
 #[test]
@@ -131,15 +148,7 @@ fn queries_of_sqlite() {
         return;
     }
     let keep = tempfile::tempdir().expect("a directory");
-    let rows = if is_long() { 50_000 } else { 100 };
-    let query = format!(
-        "create table t(id integer primary key, word text, number real);
-         with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows})
-           insert into t select i, printf('%x', i * 7919), i * 0.5 from n;
-         create index by_word on t(word);
-         begin; update t set number = number + 1 where word like 'a%'; rollback;
-         select count(*), sum(number), max(word) from t where word > '5' group by substr(word, 1, 1);"
-    );
+    let query = query(if is_long() { 50_000 } else { 100 });
     let words = ["sqlite3", ":memory:", &query];
     check(&keep, "sqlite3", &[], &words, Some(&alone(&words)));
 }

@@ -251,7 +251,7 @@ impl Soak {
         Ok(self.cargo(&engines, &[], &sizes)? & self.cargo(&verifier, &[], &sizes)?)
     }
 
-    /// Whole runs of real programs, whose packets are followed.
+    /// Whole runs of real programs, whose packets are followed, and whose calls are counted.
     fn real_programs(&mut self) -> anyhow::Result<bool> {
         let mote = ["build", "--release", "-p", "mote-cli", "--bin", "mote"];
         if !self.cargo(&mote, &[], &[])? {
@@ -260,7 +260,7 @@ impl Soak {
         let (mut programs, mut instructions) = (0, 0);
         let mut command = cargo();
         command.args(["test", "--release", "-p", "mote-tests", "--test", "claims", "--", "--test-threads=1"]);
-        command.arg("real_programs_are_followed").current_dir(root());
+        command.arg("real_programs_are").current_dir(root());
         command.env("MOTE_REAL_PROGRAMS", "all").env("MOTE_BIN", root().join("target/release/mote"));
         let counts = &mut self.counts;
         let passed = run::follow_lines(&mut command, |line| {
