@@ -30,7 +30,11 @@ fn counted(json: &[u8]) -> BTreeMap<String, (u64, Option<u64>)> {
 }
 
 /// Runs a command, which gets a line, and is told apart from mote by its lines: those without a colon.
-fn run(keep: &TempDir, words: &[&str], command: &Path) -> (BTreeMap<String, (u64, Option<u64>)>, String) {
+pub(crate) fn run(
+    keep: &TempDir,
+    words: &[&str],
+    command: &Path,
+) -> (BTreeMap<String, (u64, Option<u64>)>, String) {
     let dir = tempfile::tempdir_in(keep.path()).expect("a directory");
     let mut child =
         counting(words, &dir.path().join("trace")).arg("--").arg(command).spawn().expect("it starts");
@@ -45,7 +49,7 @@ fn run(keep: &TempDir, words: &[&str], command: &Path) -> (BTreeMap<String, (u64
 }
 
 /// Lines of a name and a number.
-fn numbers(text: &str) -> BTreeMap<String, u64> {
+pub(crate) fn numbers(text: &str) -> BTreeMap<String, u64> {
     let one = |line: &str| {
         let (name, count) = line.split_once(' ')?;
         Some((name.to_owned(), count.parse().ok()?))
@@ -101,7 +105,7 @@ fn odd_calls_are_counted_and_go_on_as_before() {
     }
 }
 
-fn until_said(child: &mut Child, what: &str) {
+pub(crate) fn until_said(child: &mut Child, what: &str) {
     let mut said = String::new();
     let from = child.stderr.as_mut().expect("a pipe");
     wait_for(what, || {

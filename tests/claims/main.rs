@@ -9,6 +9,7 @@ mod support;
 
 mod bad_input_is_answered;
 mod c_and_cpp_programs;
+mod calls_below_callers_are_recorded;
 mod calls_have_their_cost;
 mod containers_are_recorded;
 mod contents_are_exact;

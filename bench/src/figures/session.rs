@@ -124,6 +124,7 @@ impl Lab {
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),
+            under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
             command,

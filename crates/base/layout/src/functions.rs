@@ -5,7 +5,7 @@
 //! header   magic, bytes of all, how many memories, functions, guards, values, bytes of texts,
 //!          nanoseconds of a tick of the time-stamp counter, in units of 2^-32,
 //!          whether its memory has been reserved, the budget, how many counters,
-//!          the number of its counts, their rows, bytes of a row
+//!          the number of its counts, their rows, bytes of a row, the number of its callers
 //! memories by address: what is to be mapped, and where: code that the recorder has written
 //! functions
 //! guards   by address
@@ -43,6 +43,11 @@
 //! occurs, and being on means that it is counted. [`What::Returns`] is the other value that it may have. The counts
 //! ([`Counts`]) are rows of 64-bit words: one row for each CPU, and before them one that threads without restartable
 //! sequences share. The functions have their words in the order of the plan: two each where returns are counted, too.
+//!
+//! # Callers
+//! A plan with a number of callers is about calls inside of those of some functions ([`Scope::Caller`]): a call of the
+//! others ([`Scope::Below`]) is recorded or counted only where its thread is in one of them. Plans of one number have
+//! their callers together. A caller has a value at least.
 
 /// The provider of functions' events.
 pub const PROVIDER: &str = "f";
@@ -56,9 +61,9 @@ pub fn function_of(event: &str) -> Option<&str> {
 }
 
 /// First word.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn4\0");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"moteFn5\0");
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 112;
+pub const HEADER_BYTES: usize = 120;
 /// Byte of the header that is not 0 where the plan's memory has been reserved by the process that has put it there.
 pub const RESERVED_AT: usize = 64;
 /// Bytes of a [`Memory`].
@@ -92,6 +97,18 @@ pub enum Kind {
     Trap,
 }
 
+/// Which calls of a function are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// All calls.
+    #[default]
+    Anywhere,
+    /// Those inside of a call of one of the plan's callers.
+    Below,
+    /// All calls: the function is a caller.
+    Caller,
+}
+
 /// A probe of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
@@ -111,6 +128,8 @@ pub struct Probe {
     pub guards: u8,
     /// How it is reached.
     pub kind: Kind,
+    /// Which calls are wanted.
+    pub scope: Scope,
     /// What is there now.
     pub old: [u8; JUMP_BYTES],
     /// What is there while it is on.
@@ -420,7 +439,7 @@ impl Probe {
             self.body,
             self.target,
             self.copy,
-            u64::from_le_bytes([a, b, c, d, e, self.guards, kind, 0]),
+            u64::from_le_bytes([a, b, c, d, e, self.guards, kind, self.scope as u8]),
             u64::from_le_bytes([v, w, x, y, z, 0, 0, 0]) | (self.text as u64) << 40,
             (self.values.0 as u64) << 32 | self.values.1 as u64,
         ]
@@ -428,12 +447,17 @@ impl Probe {
 
     const fn from_words(words: [u64; PROBE_BYTES / 8]) -> Probe {
         let [address, body, target, copy, old, new, values] = words;
-        let [a, b, c, d, e, guards, kind, _] = old.to_le_bytes();
+        let [a, b, c, d, e, guards, kind, scope] = old.to_le_bytes();
         let [v, w, x, y, z, ..] = new.to_le_bytes();
         let kind = if kind == 0 { Kind::Jump } else { Kind::Trap };
+        let scope = match scope {
+            0 => Scope::Anywhere,
+            1 => Scope::Below,
+            _ => Scope::Caller,
+        };
         let (old, new, text) = ([a, b, c, d, e], [v, w, x, y, z], (new >> 40) as u32);
         let values = ((values >> 32) as u32, values as u32);
-        Probe { address, body, target, copy, text, values, guards, kind, old, new }
+        Probe { address, body, target, copy, text, values, guards, kind, scope, old, new }
     }
 }
 
@@ -462,6 +486,8 @@ pub struct Plan<'p> {
     pub is_reserved: bool,
     /// Where calls are counted; `None` where they are not.
     pub counts: Option<Counts>,
+    /// The number of its callers; 0 where it has none.
+    pub callers: u64,
 }
 
 impl<'p> Plan<'p> {
@@ -470,7 +496,7 @@ impl<'p> Plan<'p> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
         let [magic, all, memories, probes, guards, values, texts, tick, rest_of_header @ ..]: [u64;
             HEADER_BYTES / 8] = words(header)?;
-        let [reserved, budget, counters, number, rows, row_bytes] = rest_of_header;
+        let [reserved, budget, counters, number, rows, row_bytes, callers] = rest_of_header;
         let counts = Counts { number, rows, row_bytes };
         let counts = match number {
             0 => None,
@@ -502,6 +528,7 @@ impl<'p> Plan<'p> {
             tick,
             is_reserved,
             counts,
+            callers,
         })
     }
 
@@ -602,10 +629,15 @@ mod tests {
             values: (90_000, 7),
             guards: 0b1010,
             kind: Kind::Trap,
+            scope: Scope::Below,
             old: [1, 2, 3, 4, 5],
             new: [0xe9, 0xcc, 6, 7, 0xcc],
         };
         assert_eq!(Probe::from_words(probe.to_words()), probe);
+        for scope in [Scope::Anywhere, Scope::Caller] {
+            let other = Probe { scope, ..probe };
+            assert_eq!(Probe::from_words(other.to_words()), other);
+        }
     }
 
     #[test]

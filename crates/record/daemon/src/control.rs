@@ -42,6 +42,9 @@ pub enum Request {
         /// Functions that are to have probes, too, in all processes that are recorded.
         #[serde(default)]
         functions: Vec<String>,
+        /// Functions whose calls have to be around those of the others.
+        #[serde(default)]
+        under: Vec<String>,
     },
     /// No rule with one of these patterns any more; where there is none, no rule about their events.
     Disable {

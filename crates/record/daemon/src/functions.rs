@@ -29,6 +29,10 @@ const BESIDE: [&str; 4] = ["libmote.so", "../library/libmote.so", "../lib/libmot
 #[derive(Debug)]
 pub(crate) struct Functions {
     patterns: Vec<Pattern>,
+    /// Those of them whose calls have to be around the others'.
+    callers: Vec<Pattern>,
+    /// The number by which processes know these.
+    callers_number: u64,
     /// Names for functions of stripped binaries.
     lists: Lists,
     calls: CallsAre,
@@ -61,14 +65,15 @@ struct Known {
 }
 
 impl Functions {
-    /// Those that patterns mean, by the probe lists of `options`, too; `None` where there are no patterns. What
-    /// becomes of their calls say `options`.
+    /// Those that patterns mean, by the probe lists of `options`, too; `None` where there are no patterns. Calls are
+    /// wanted inside of those of the functions that `under` means, and these calls; anywhere where that means none.
+    /// What becomes of calls say `options`.
     ///
     /// # Errors
     /// [`Error::Functions`]: a pattern is none, a list is none, or there is no library, or no clock that they could
     /// read.
     pub(crate) fn of(
-        patterns: &[String],
+        (patterns, under): (&[String], &[String]),
         options: &Options,
         source: Source,
         hz: u64,
@@ -81,15 +86,31 @@ impl Functions {
                 "the clock of this machine is not the processor's time-stamp counter".to_owned(),
             ));
         }
-        let patterns: Result<_, String> = patterns.iter().map(|pattern| Pattern::new(pattern)).collect();
-        let patterns = patterns.map_err(Error::Functions)?;
+        let parsed = |patterns: &[String]| -> Result<Vec<Pattern>, Error> {
+            patterns.iter().map(|pattern| Pattern::new(pattern).map_err(Error::Functions)).collect()
+        };
+        let (mut patterns, callers) = (parsed(patterns)?, parsed(under)?);
+        patterns.extend_from_slice(&callers);
         let lists = Lists::open(&options.probe_lists).map_err(|why| Error::Functions(why.to_string()))?;
         let (calls, library) = (options.calls.clone(), library()?);
         let (tick, known, counts) = (tick(hz), Mutex::default(), CallCounts::default());
         // Other recorders count from another moment on.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let number = AtomicU64::new(now.as_nanos() as u64 | 1);
-        Ok(Some(Arc::new(Functions { patterns, lists, calls, counts, number, library, tick, known })))
+        let first = now.as_nanos() as u64 | 1;
+        let number = AtomicU64::new(first);
+        let callers_number = first;
+        Ok(Some(Arc::new(Functions {
+            patterns,
+            callers,
+            callers_number,
+            lists,
+            calls,
+            counts,
+            number,
+            library,
+            tick,
+            known,
+        })))
     }
 
     /// The processes with probes that have loaded files since which have functions that are wanted. Those that have
@@ -214,6 +235,8 @@ impl Functions {
     fn wanted(&self) -> Wanted<'_> {
         Wanted {
             patterns: &self.patterns,
+            callers: &self.callers,
+            callers_number: self.callers_number,
             lists: &self.lists,
             calls: &self.calls,
             number: self.number.fetch_add(1, Ordering::Relaxed),

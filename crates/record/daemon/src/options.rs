@@ -51,6 +51,9 @@ pub struct Options {
     /// Functions of programs that are to have events of their own: patterns of `mote_functions`. Rules say what becomes
     /// of these events.
     pub functions: Vec<String>,
+    /// Which of these have to be around calls of the others, so that they are recorded: patterns, too; none where they
+    /// are recorded anywhere.
+    pub under: Vec<String>,
     /// Probe lists, which have names for functions of stripped binaries.
     pub probe_lists: Vec<PathBuf>,
     /// What becomes of their calls.

@@ -141,8 +141,12 @@ impl<'w> Recording<'w> {
         recorder.write_metadata()?;
         let clock = &recorder.clock.samples;
         let options = &recorder.options;
-        let functions =
-            Functions::of(&options.functions, options, recorder.clock.source(), clock.frequency())?;
+        let functions = Functions::of(
+            (&options.functions, &options.under),
+            options,
+            recorder.clock.source(),
+            clock.frequency(),
+        )?;
         let (subjects, screen) = (&mut recorder.subjects, &mut recorder.screen);
         subjects.attach(listeners, &recorder.options, functions.as_ref(), screen.watch)?;
         let beginning = Beginning { ways_in, functions, signals, arrived: Vec::new(), is_to_end: false };

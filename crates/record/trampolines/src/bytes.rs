@@ -15,6 +15,8 @@ pub(crate) struct Parts {
     pub(crate) budget: u64,
     /// Where calls are counted.
     pub(crate) counts: Option<Counts>,
+    /// The number of its callers; 0 for none.
+    pub(crate) callers: u64,
     /// Each with its NUL.
     pub(crate) texts: Vec<u8>,
 }
@@ -46,7 +48,7 @@ impl Parts {
         let [number, rows, row_bytes] = self.counts.map_or([0; 3], Counts::to_words);
         let header =
             [MAGIC, code, pieces_count, probes, guards, values, texts, tick, 0, self.budget, counted];
-        let header = header.into_iter().chain([number, rows, row_bytes]).collect::<Vec<u64>>();
+        let header = header.into_iter().chain([number, rows, row_bytes, self.callers]).collect::<Vec<u64>>();
         let words = header.iter().chain(&memories).chain(&others);
         let mut bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend(self.values.iter().flat_map(|value| value.to_bytes()));

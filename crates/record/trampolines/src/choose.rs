@@ -4,7 +4,7 @@ use crate::values::{Fields, counted, declared, given, sampled};
 use crate::{By, CallsAre, Counting, Request, Space, arch, plan_jumps};
 use mote_functions::{Function, Lists, Object, Pattern, Values, similar_names};
 use mote_journal::Map;
-use mote_layout::functions::{Counts, PROVIDER, function_of};
+use mote_layout::functions::{Counts, PROVIDER, Scope, Value, function_of};
 use mote_symbol::mapped::{self, FileId, Mapped};
 use mote_symbol::{Image, demangle, names, separate_symbols};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -141,6 +141,10 @@ pub enum Needs {
 pub struct Wanted<'w> {
     /// What they are called.
     pub patterns: &'w [Pattern],
+    /// Those of them whose calls have to be around calls of the others; none where these are wanted anywhere.
+    pub callers: &'w [Pattern],
+    /// The number by which these callers are known; not 0.
+    pub callers_number: u64,
     /// Names for those of stripped binaries.
     pub lists: &'w Lists,
     /// What becomes of their calls: where these are not recorded, they have no arguments and results.
@@ -168,7 +172,7 @@ pub fn choose(
     needs: Needs,
     known: &HashSet<FileId>,
 ) -> Result<Choice, Nothing> {
-    let Wanted { patterns, lists, calls, number, tick } = wanted;
+    let Wanted { patterns, callers, callers_number, lists, calls, number, tick } = wanted;
     let mut files = known.clone();
     let (objects, _) = Object::of_process(pid, lists, &mut files);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
@@ -200,9 +204,15 @@ pub fn choose(
     }
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
     let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function, _)| code_of(object, function)).collect();
-    let (requests, undeclared) = requested(&chosen, &codes, calls);
+    let (requests, undeclared) = requested(&chosen, &codes, calls, callers);
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
-    let planned = plan_jumps(&requests, &mut space, tick, (calls, number));
+    let planned = plan_jumps(
+        &requests,
+        &mut space,
+        tick,
+        (calls, number),
+        if callers.is_empty() { 0 } else { callers_number },
+    );
     planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
     if planned.done.is_empty() && !requests.is_empty() {
         return Err(Nothing::AllRefused(said(&refused)));
@@ -239,6 +249,7 @@ fn requested<'o>(
     chosen: &[(&'o Object, &'o Function, &'o Values)],
     codes: &'o [Vec<u8>],
     calls: &CallsAre,
+    callers: &[Pattern],
 ) -> (Vec<Request<'o>>, usize) {
     let mut known = HashSet::new();
     let mut undeclared = 0;
@@ -250,10 +261,16 @@ fn requested<'o>(
             CallsAre::Counted(counting) => Some(counted(*counting)),
         };
         undeclared += usize::from(fields.is_none());
-        let Fields { lines, values } = fields.unwrap_or_default();
+        let Fields { lines, mut values } = fields.unwrap_or_default();
+        let scope = scope_of(object, function, callers);
+        // A caller's calls go the longer way.
+        if scope == Scope::Caller && values.is_empty() {
+            values.push(Value::DURATION);
+        }
         requests.push(Request {
             event: description(object, function, &lines, &mut known),
             values,
+            scope,
             address: function.address.wrapping_add(object.shift),
             function,
             code,
@@ -261,6 +278,16 @@ fn requested<'o>(
         });
     }
     (requests, undeclared)
+}
+
+/// Which calls of a function are wanted.
+fn scope_of(object: &Object, function: &Function, callers: &[Pattern]) -> Scope {
+    let means = |pattern: &Pattern| may_mean(object, pattern) && object.is_meant(function, pattern);
+    match callers {
+        [] => Scope::Anywhere,
+        callers if callers.iter().any(means) => Scope::Caller,
+        _ => Scope::Below,
+    }
 }
 
 /// Those of the patterns that mean no function, as the files which they name are not loaded yet.

@@ -34,7 +34,7 @@ pub use space::Space;
 use arch::{Candidate, Entry};
 use memory::{Memory, Pages};
 use mote_functions::{Function, Way};
-use mote_layout::functions::{Counts, Guard, JUMP_BYTES, Kind, Probe, Value};
+use mote_layout::functions::{Counts, Guard, JUMP_BYTES, Kind, Probe, Scope, Value};
 
 /// A function that is to have a probe.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct Request<'a> {
     pub event: String,
     /// What the event has, if that is more than a duration: as the description says, in its order.
     pub values: Vec<Value>,
+    /// Which of its calls are wanted.
+    pub scope: Scope,
     /// Where it begins in the process.
     pub address: u64,
     /// What its file says of it.
@@ -117,15 +119,17 @@ pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
     plan_with(bytes::Parts::default(), true, requests, space, tick)
 }
 
-/// As [`plan`], by jumps only; `calls` says what becomes of the calls. Where they are counted the plan has `number`.
+/// As [`plan`], by jumps only; `calls` says what becomes of the calls. Where they are counted the plan has `number`;
+/// `callers` is the number of those callers that have to be around some calls, 0 where there are none.
 #[must_use]
 pub fn plan_jumps(
     requests: &[Request<'_>],
     space: &mut Space,
     tick: u64,
     (calls, number): (&CallsAre, u64),
+    callers: u64,
 ) -> Planned {
-    let mut parts = bytes::Parts::default();
+    let mut parts = bytes::Parts { callers, ..bytes::Parts::default() };
     match calls {
         CallsAre::Recorded => {}
         CallsAre::Sampled(sampling) => {
@@ -299,6 +303,7 @@ impl Planner<'_> {
             values: (self.parts.values.len() as u32, request.values.len() as u32),
             guards: guards.iter().fold(0, |bits, (distance, _)| bits | 1 << distance),
             kind,
+            scope: request.scope,
             old: entry.old,
             new,
         });

@@ -6,7 +6,7 @@ mod support;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl as Flow, Instruction};
 use mote_functions::{Function, Reason, Way};
-use mote_layout::functions::Plan;
+use mote_layout::functions::{Plan, Scope};
 use mote_trampolines::{By, Refusal, Request, Space};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -101,6 +101,7 @@ fn requests(functions: &[(Function, Vec<u8>)]) -> Vec<Request<'_>> {
         requests.push(Request {
             event,
             values: Vec::new(),
+            scope: Scope::Anywhere,
             address: function.address,
             function,
             code,
@@ -211,6 +212,7 @@ fn what_is_no_code_is_planned_or_refused() {
         let request = Request {
             event: String::new(),
             values: Vec::new(),
+            scope: Scope::Anywhere,
             address,
             function: &function,
             code: &code,

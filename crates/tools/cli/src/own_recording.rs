@@ -55,6 +55,7 @@ impl RecordArgs {
         Ok(Options {
             rules: Vec::new(),
             functions: Vec::new(),
+            under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
             output: match &self.output {

@@ -19,6 +19,8 @@ pub(crate) struct Rules {
     pub(crate) kernel: Vec<Rule>,
     /// Functions that are to have events of their own; `rules` has what becomes of these.
     pub(crate) functions: Vec<String>,
+    /// Those whose calls have to be around calls of the others.
+    pub(crate) under: Vec<String>,
     /// No flag says which events of programs; `rules` has all.
     pub(crate) is_default: bool,
     /// Objects with filters that clang has compiled.
@@ -56,6 +58,7 @@ enum Domain {
 
 const EVENT: &str = "event";
 const FUNCTION: &str = "function";
+const UNDER: &str = "under";
 const KERNEL: &str = "kernel";
 const FILTER: &str = "filter";
 const COUNT: &str = "count";
@@ -69,7 +72,7 @@ fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
         .value_name(value)
         .action(ArgAction::Append)
         .help(help)
-        .allow_hyphen_values(![EVENT, FUNCTION, KERNEL].contains(&name))
+        .allow_hyphen_values(![EVENT, FUNCTION, UNDER, KERNEL].contains(&name))
 }
 
 impl clap::Args for Rules {
@@ -85,6 +88,13 @@ impl clap::Args for Rules {
                  know of mote; each call is an event f:NAME, recorded when it returns, with its duration",
             )
             .short('f'),
+            many(
+                UNDER,
+                "PATTERN",
+                "Record calls of the functions of -f only inside of calls of functions that match PATTERN, and these \
+                 calls; may be given several times",
+            )
+            .requires(FUNCTION),
             many(
                 KERNEL,
                 "PATTERNS",
@@ -128,7 +138,9 @@ impl FromArgMatches for Rules {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.functions = matches.get_many::<String>(FUNCTION).into_iter().flatten().cloned().collect();
+        let all = |name: &str| matches.get_many::<String>(name).into_iter().flatten().cloned().collect();
+        self.functions = all(FUNCTION);
+        self.under = all(UNDER);
         self.objects = matches.get_many::<PathBuf>(FILE).into_iter().flatten().cloned().collect();
         let wrong = |why: String| {
             // clap says that it is an error, too.
@@ -138,6 +150,7 @@ impl FromArgMatches for Rules {
         let groups = groups(matches).map_err(wrong)?;
         let sides = Sides::of(&groups);
         groups.into_iter().try_for_each(|group| self.add(group, &sides)).map_err(wrong)?;
+        self.rules.extend(of_functions(&self.under, None).map_err(wrong)?);
         if self.rules.is_empty() && self.objects.is_empty() {
             self.rules.push(Rule::record("*"));
             self.is_default = true;

@@ -114,6 +114,7 @@ impl Place {
             owner: None,
             attach: Vec::new(),
             functions: Vec::new(),
+            under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
             command: words.to_vec(),

@@ -136,7 +136,7 @@ pub use late::{Interrupted, enter};
 pub use own_work::{is_own_work, set_own_work};
 pub use probes::{Connection, Moved, NewProbe, Probes, connect, wait_for_probes};
 pub use quota::Quota;
-pub use registry::{DynamicEvent, Function, Kept};
+pub use registry::{Callers, DynamicEvent, Function, Kept};
 pub use switches::{Switch, flip};
 pub use words::share;
 
@@ -214,7 +214,7 @@ pub unsafe fn add_functions(functions: &'static [Function]) -> bool {
 pub fn keeps_function(
     address: usize,
     description: &CStr,
-    values: &[[u8; VALUE_BYTES]],
+    values: (&[[u8; VALUE_BYTES]], Callers),
     counter: *mut Counter,
 ) -> Kept {
     session::keeps_function(address, description, values, counter)

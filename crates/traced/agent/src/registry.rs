@@ -46,6 +46,8 @@ pub struct Function {
     pub place: Place,
     /// What its event has besides its duration (`mote_layout::functions::Value`): for its sessions.
     pub values: &'static [[u8; VALUE_BYTES]],
+    /// Which calls are wanted: inside of what calls.
+    pub callers: Callers,
     /// Another description has taken its place.
     pub is_replaced: AtomicBool,
     /// How often its calls may be recorded, where that is limited.
@@ -53,6 +55,15 @@ pub struct Function {
     /// Where its calls are counted, if they are counted and not recorded: it stays for good. Changes only while the
     /// event is off.
     pub counter: AtomicPtr<Counter>,
+}
+
+/// What calls of a function have to do with those of callers, of which each set is a bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Callers {
+    /// Calls are wanted inside of calls of these only; 0: anywhere.
+    pub below: u64,
+    /// The set that the function is a caller of; 0 for none.
+    pub of: u64,
 }
 
 /// What becomes of a function that was added before.
@@ -245,7 +256,7 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
 pub(crate) fn keeps_function(
     address: usize,
     description: &CStr,
-    values: &[[u8; VALUE_BYTES]],
+    (values, callers): (&[[u8; VALUE_BYTES]], Callers),
     counter: *mut Counter,
 ) -> Kept {
     let mut there = functions()
@@ -256,7 +267,9 @@ pub(crate) fn keeps_function(
             return Some(if is_counted { Kept::Busy } else { Kept::Yes });
         }
         // What is counted must be as much, as the code is by that.
-        let is_same = function.description == description && (!is_counted || function.values == values);
+        let is_same = function.description == description
+            && function.callers == callers
+            && (!is_counted || function.values == values);
         function.is_replaced.store(!is_same, Ordering::Relaxed);
         if is_same && is_counted {
             function.counter.store(counter, Ordering::Release);

@@ -20,7 +20,7 @@ use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
 use crate::link::{self, Link, Links};
-use crate::registry::{self, DynamicEvent, Function, Kept, Range, Site};
+use crate::registry::{self, Callers, DynamicEvent, Function, Kept, Range, Site};
 use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::waiting::{Wait, Waiting};
@@ -451,7 +451,7 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> bool {
 pub(crate) fn keeps_function(
     address: usize,
     description: &CStr,
-    values: &[[u8; VALUE_BYTES]],
+    values: (&[[u8; VALUE_BYTES]], Callers),
     counter: *mut Counter,
 ) -> Kept {
     let _held = hold::control();

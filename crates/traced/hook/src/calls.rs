@@ -3,7 +3,7 @@
 use crate::arch::Kept;
 use crate::counters::{self, Reading, Thread};
 use crate::stack::{self, Calls, Slot};
-use crate::{budget, counts, ticks, values};
+use crate::{budget, callers, counts, ticks, values};
 use core::sync::atomic::AtomicPtr;
 use mote_agent::Function;
 use mote_sys::tsc;
@@ -14,7 +14,7 @@ type Vectors = crate::arch::Vectors;
 
 /// A call begins whose slot the code could not take by itself: it is the thread's first one, its region is used up, or
 /// calls before it have ended without returning. Returns the slot, not filled yet; 0 when there is none, and it is not
-/// noted: also where a function only jumps back to its begin.
+/// noted: also where a function only jumps back to its begin; [`LEFT_OUT`] where that call is not wanted.
 pub(crate) extern "C" fn begin(
     place: usize,
     function: &'static Function,
@@ -25,11 +25,24 @@ pub(crate) extern "C" fn begin(
     let is_sampled = values::is_sampled(function.values);
     let timing = is_sampled.then(budget::Timing::begin);
     give_up(&mut calls, place, 0);
+    if !callers::are_around(function) {
+        return LEFT_OUT;
+    }
+    if function.callers.of != 0 && counts::of(function.values).is_some() {
+        counts::began(function);
+    }
     if calls.goes_on(place, function) {
         return 0;
     }
     let Some(slot) = calls.push() else { return 0 };
     let slot = slot.as_ptr().expose_provenance();
+    if function.callers.of != 0 {
+        let Some(packed) = stack::values_of(slot) else {
+            calls.free(slot);
+            return 0;
+        };
+        packed.inside = callers::begin(function, place);
+    }
     if values::is_packed(function.values) {
         let Some(packed) = stack::values_of(slot) else {
             calls.free(slot);
@@ -40,6 +53,7 @@ pub(crate) extern "C" fn begin(
         values::begin(function.values, &|origin| kept.word(origin), packed);
         if is_sampled {
             let Some(sample) = budget::take(function) else {
+                leave(function, slot);
                 calls.free(slot);
                 return 0;
             };
@@ -52,6 +66,22 @@ pub(crate) extern "C" fn begin(
         }
     }
     slot
+}
+
+/// What [`begin`] returns of a call that is neither recorded nor counted. The code in `arch` knows it.
+pub(crate) const LEFT_OUT: usize = 1;
+
+/// A call begins inside of a caller's, as it seems: but at the same place of the stack, or above. Returns whether it is
+/// wanted all the same, when callers that have ended without returning are given up.
+pub(crate) extern "C" fn is_wanted(
+    place: usize,
+    function: &'static Function,
+    _: *const General,
+    _: *const Vectors,
+) -> bool {
+    let Some(mut calls) = Calls::take() else { return false };
+    give_up(&mut calls, place, 0);
+    callers::are_around(function)
 }
 
 /// Records a call that began at `began` and ends now, if its event has no values and no filter, and goes to one
@@ -71,15 +101,28 @@ pub(crate) extern "C" fn end(slot: *const Slot, _: usize, general: *const Genera
     // SAFETY: `slot-filled`.
     let call = unsafe { slot.read_volatile() };
     let slot = slot.expose_provenance();
-    let Some(mut calls) = Calls::take() else { return stack::leave_hole(slot) };
     // SAFETY: `slot-filled` and `records-stay`.
-    let is_sampled = values::is_sampled(unsafe { &*call.function }.values);
+    let function = unsafe { &*call.function };
+    let Some(mut calls) = Calls::take() else {
+        leave(function, slot);
+        return stack::leave_hole(slot);
+    };
+    let is_sampled = values::is_sampled(function.values);
     let timing = is_sampled.then(budget::Timing::begin);
     give_up(&mut calls, call.place, slot);
     // SAFETY: what the code hands over.
     record_generally(slot, &call, Some(unsafe { Kept::new(general, vectors) }), calls.counters());
     calls.free(slot);
     timing.into_iter().for_each(|timing| timing.end(calls.counters()));
+}
+
+/// A call has ended, whose slot this is: its thread is no longer inside of it, if it is one of a caller.
+fn leave(function: &Function, slot: usize) {
+    if function.callers.of != 0
+        && let Some(packed) = stack::values_of(slot)
+    {
+        callers::end(packed.inside);
+    }
 }
 
 /// Those that an exception or longjmp has ended are recorded when that is noticed.
@@ -93,8 +136,9 @@ fn give_up(calls: &mut Calls, place: usize, until: usize) {
 fn record_generally(slot: usize, call: &Slot, kept: Option<Kept<'_>>, state: Option<&AtomicPtr<Thread>>) {
     // SAFETY: `slot-filled` and `records-stay`.
     let function = unsafe { &*call.function };
-    if counts::of(function.values).is_some() {
-        return counts::returned(function);
+    leave(function, slot);
+    if let Some(counted) = counts::of(function.values) {
+        return counts::ended(function, counted);
     }
     let now = tsc::read().unwrap_or(call.began);
     let duration = ticks::nanoseconds(now.saturating_sub(call.began));

@@ -101,12 +101,24 @@ fn words(counted: Counted) -> usize {
     }
 }
 
-/// Counts the end of a call, where the code has not done it.
-pub(crate) fn returned(function: &Function) {
+/// Counts the begin of a call, where the code does not do it.
+pub(crate) fn began(function: &Function) {
+    add_one(function, 0);
+}
+
+/// Counts the end of a call, where that is counted, and the code has not done it.
+pub(crate) fn ended(function: &Function, counted: Counted) {
+    if counted == Counted::Both {
+        add_one(function, COUNT_BYTES);
+    }
+}
+
+/// Adds one to a word of a function, so many bytes behind its first, in the row that all threads share.
+fn add_one(function: &Function, bytes: usize) {
     let counter = function.counter.load(Ordering::Acquire).cast_const();
     // SAFETY: null, or one that stays for good.
     let Some(counter) = (unsafe { counter.as_ref() }) else { return };
-    // SAFETY: a function whose returns are counted has two words in the row that all threads share.
-    let word = unsafe { AtomicU64::from_ptr(counter.at.wrapping_byte_add(COUNT_BYTES)) };
+    // SAFETY: `counter-stays`: it has a word in this row, and a second one where ends are counted.
+    let word = unsafe { AtomicU64::from_ptr(counter.at.wrapping_byte_add(bytes)) };
     word.fetch_add(1, Ordering::Relaxed);
 }

@@ -18,6 +18,7 @@
 //! | `load` | from a plan to memory, guards and events |
 //! | `stack` | the calls under way: a slot for each, whose stub it returns to |
 //! | `calls` | what becomes of a call that begins or ends |
+//! | `callers` | in which callers a thread is, where calls are wanted below some only |
 //! | `counts` | calls that are counted, and not recorded |
 //! | `budget` | how often calls are samples, where only some of them are recorded |
 //! | `counters` | what a thread counts during these |
@@ -34,6 +35,7 @@
 //! | `records-stay` | a record of a function and all memory of a plan stay for good | `load`: they are leaked |
 //! | `slot-filled` | a slot that a stub leads to has the call's record, time and return address | the entry's code |
 //! | `counter-stays` | a function whose first value is an entry count has a counter, and its words are in each row | `counts` |
+//! | `caller-filled` | a function that is a caller has a value, so that its calls begin and end by `calls` | `load` |
 //! | `area-stays` | the area of stacks is never unmapped, and a region of it is one thread's until that has ended | `stack` |
 #![no_std]
 #![cfg_attr(
@@ -54,6 +56,7 @@
 
 mod arch;
 mod budget;
+mod callers;
 mod calls;
 mod counters;
 mod counts;

@@ -2,11 +2,13 @@
 
 use crate::counters::Set;
 use crate::counts::{self, Counted, Counters};
-use crate::{arch, budget, stack, ticks, unwinding, values};
+use crate::{arch, budget, callers, stack, ticks, unwinding, values};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr};
-use mote_agent::{Function, Kept, Quota};
-use mote_layout::functions::{CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT};
+use mote_agent::{Callers, Function, Kept, Quota};
+use mote_layout::functions::{
+    CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT, Scope, VALUE_BYTES,
+};
 use mote_patch::{Lasting, Place, add_lasting};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, PAGE_BYTES};
@@ -32,7 +34,8 @@ struct Loaded {
 /// # Errors
 /// `EINVAL`: it is no plan. `EEXIST`: something lies where its code is to go, so that it has to be made anew.
 /// `ENOTSUP`: the processor cannot keep all registers. `EPERM`: threads may not read the time. `ENOEXEC`: there is no
-/// unwinder that could be told of it. `ENOSPC`: plans were taken in too often. Those of open(2), read(2) and mmap(2).
+/// unwinder that could be told of it. `ENOSPC`: plans were taken in too often, or have too many
+/// sets of callers. Those of open(2), read(2) and mmap(2).
 ///
 /// # Safety
 /// `plan-true`.
@@ -59,7 +62,10 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
         return Err(Errno(libc::EINVAL));
     }
     // Those whose entries are counted return as they always did.
-    let returns = |probe: Probe| plan.values(&probe).and_then(counts::of) != Some(Counted::Entries);
+    let returns = |probe: Probe| {
+        let is_entered_only = plan.values(&probe).and_then(counts::of) == Some(Counted::Entries);
+        !is_entered_only || probe.scope == Scope::Caller
+    };
     if plan.probe_count() == 0 || plan.probes().any(returns) {
         let (area, bytes) = stack::reserve().ok_or(Errno(libc::ENOMEM))?;
         if !unwinding::describe(area, bytes) {
@@ -73,7 +79,8 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     }
     // Before anything refers to it.
     let records = Mapping::private(plan.probe_count() * size_of::<Function>())?;
-    let has_values = |probe: Probe| plan.values(&probe).is_some_and(values::is_packed);
+    let has_values =
+        |probe: Probe| probe.scope == Scope::Caller || plan.values(&probe).is_some_and(values::is_packed);
     if plan.probes().any(has_values) && !stack::reserve_values() {
         return Err(Errno(libc::ENOMEM));
     }
@@ -145,9 +152,14 @@ fn read_all(file: &Fd, mut into: &mut [u8]) -> Result<()> {
 fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
     let holds =
         |memory: Memory| memory.address.checked_add(RECORD_AT).is_some_and(|first| first <= probe.body);
+    // `caller-filled`.
+    let is_filled = |values: &[_]| probe.scope != Scope::Caller || (!values.is_empty() && plan.callers != 0);
     let lies_there = plan.memory_at(probe.body).is_some_and(holds);
     // A breakpoint that stays would kill a thread that comes by with SIGTRAP blocked.
-    probe.kind == Kind::Jump && plan.text(probe).is_some() && plan.values(probe).is_some() && lies_there
+    probe.kind == Kind::Jump
+        && plan.text(probe).is_some()
+        && plan.values(probe).is_some_and(is_filled)
+        && lies_there
 }
 
 /// What came of a plan's functions.
@@ -167,13 +179,17 @@ fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) ->
             return Err(why);
         }
     }
+    let set = callers::bit(plan.callers).ok_or(Errno(libc::ENOSPC));
+    let set = set.inspect_err(|_| plan.memories().for_each(|memory| unmap(&memory)))?;
     let (mut count, mut busy) = (0, 0);
     for (number, probe) in plan.probes().enumerate() {
         let description = plan.text(&probe).and_then(|text| CStr::from_bytes_with_nul(text).ok());
         let description = description.unwrap_or(c"");
         let values = plan.values(&probe).unwrap_or_default();
         let counter = counters.of(number);
-        match mote_agent::keeps_function(probe.address as usize, description, values, counter) {
+        let callers = callers::of(&probe, set);
+        let wanted = (values, callers);
+        match mote_agent::keeps_function(probe.address as usize, description, wanted, counter) {
             Kept::No => {}
             Kept::Yes => continue,
             Kept::Busy => {
@@ -196,6 +212,7 @@ fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) ->
             address: probe.address as usize,
             place,
             values,
+            callers,
             is_replaced: AtomicBool::new(false),
             quota: Quota::new(),
             counter: AtomicPtr::new(counter),
@@ -205,15 +222,8 @@ fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) ->
         let cell = |before: u64| (probe.body - before) as *mut u64;
         // SAFETY: `is_sound`: in memory that was mapped just now, and is writable.
         unsafe { cell(RECORD_AT).write_unaligned(record.expose_provenance() as u64) };
-        let entry = match (values, counts::of(values)) {
-            ([], _) => arch::entry(),
-            (_, Some(Counted::Entries)) => arch::entry_counted(mote_sync::rseq::is_found()),
-            (_, Some(Counted::Both)) => arch::entry_counted_both(),
-            (values, None) if values::is_sampled(values) => arch::entry_sampled(),
-            _ => arch::entry_with_values(),
-        };
         // SAFETY: as above.
-        unsafe { cell(CODE_AT).write_unaligned(entry as u64) };
+        unsafe { cell(CODE_AT).write_unaligned(entry(values, callers) as u64) };
     }
     let mut sealed = Ok(());
     for memory in plan.memories() {
@@ -226,6 +236,23 @@ fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) ->
         plan.memories().for_each(|memory| unmap(&memory));
     }
     sealed.map(|()| Mapped { count, busy })
+}
+
+/// The code that the body of a function calls.
+fn entry(values: &[[u8; VALUE_BYTES]], callers: Callers) -> usize {
+    let (is_below, has_sequences) = (callers.below != 0, mote_sync::rseq::is_found());
+    match (values, counts::of(values)) {
+        _ if callers.of != 0 => arch::entry_with_values(),
+        ([], _) if is_below => arch::entry_below(),
+        ([], _) => arch::entry(),
+        (_, Some(Counted::Entries)) if is_below => arch::entry_counted_below(has_sequences),
+        (_, Some(Counted::Entries)) => arch::entry_counted(has_sequences),
+        (_, Some(Counted::Both)) if is_below => arch::entry_counted_both_below(),
+        (_, Some(Counted::Both)) => arch::entry_counted_both(),
+        (values, None) if values::is_sampled(values) => arch::entry_sampled(),
+        _ if is_below => arch::entry_with_values_below(),
+        _ => arch::entry_with_values(),
+    }
 }
 
 fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {

@@ -34,6 +34,8 @@ pub(crate) struct Packed {
     pub(crate) bytes: [u8; RECORD_MAX + 24],
     /// Of a call that is a sample.
     pub(crate) sample: Sample,
+    /// Of a call of a caller.
+    pub(crate) inside: Inside,
 }
 
 /// What a call that is a sample has from its begin.
@@ -47,6 +49,17 @@ pub(crate) struct Sample {
     pub(crate) caller: u64,
     /// What was counted.
     pub(crate) before: Reading,
+}
+
+/// What a call of a caller has changed for its thread (`callers`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Inside {
+    /// The sets of callers that the thread was in none of before.
+    pub(crate) sets: u64,
+    /// Where the return address of the call is.
+    pub(crate) place: usize,
+    /// The same of the caller's call around it.
+    pub(crate) around: usize,
 }
 
 type Values = [[u8; VALUE_BYTES]];

@@ -8,6 +8,9 @@ use mote_sys::fd::Fd;
 use mote_words::COLUMNS;
 use std::collections::BTreeMap;
 
+/// Patterns of functions, and of those whose calls have to be around the others'.
+type Functions = (Vec<String>, Vec<String>);
+
 /// Requests that are being served.
 #[derive(Default)]
 pub(crate) struct Requests {
@@ -18,7 +21,7 @@ pub(crate) struct Requests {
     /// Mailboxes of other recorders.
     mailboxes: BTreeMap<MailboxId, Fd>,
     /// Functions that are to have probes, before the rules about them are looked at.
-    functions: Vec<(Ticket, Vec<String>)>,
+    functions: Vec<(Ticket, Functions)>,
 }
 
 impl Requests {
@@ -42,10 +45,10 @@ impl Requests {
     ) -> Result<mote_session::Request, String> {
         let rules = |given: &[Given]| given.iter().map(Given::rule).collect::<Result<Vec<Rule>, String>>();
         Ok(match request {
-            Request::Enable { rules: about, kernel, functions } => {
+            Request::Enable { rules: about, kernel, functions, under } => {
                 let request =
                     mote_session::Request::Enable { rules: rules(&about)?, kernel: rules(&kernel)? };
-                self.functions.extend((!functions.is_empty()).then_some((ticket, functions)));
+                self.functions.extend((!functions.is_empty()).then_some((ticket, (functions, under))));
                 request
             }
             Request::Disable { patterns, kernel } => mote_session::Request::Disable { patterns, kernel },
@@ -66,7 +69,7 @@ impl Requests {
     }
 
     /// The functions that a request is about, beside its rules.
-    pub(super) fn functions(&mut self, ticket: Ticket) -> Vec<String> {
+    pub(super) fn functions(&mut self, ticket: Ticket) -> Functions {
         let at = self.functions.iter().position(|(other, _)| *other == ticket);
         at.map(|at| self.functions.swap_remove(at).1).unwrap_or_default()
     }

@@ -64,10 +64,16 @@ impl Recorder<'_> {
     ///
     /// # Errors
     /// [`Error::Functions`]; there is no thread.
-    fn probe_more(&mut self, listeners: &mut Listeners, patterns: &[String]) -> Result<(), Error> {
+    fn probe_more(
+        &mut self,
+        listeners: &mut Listeners,
+        (patterns, under): &(Vec<String>, Vec<String>),
+    ) -> Result<(), Error> {
         let hz = self.clock.samples.frequency();
         let source = self.clock.source();
-        let Some(functions) = Functions::of(patterns, &self.options, source, hz)? else { return Ok(()) };
+        let Some(functions) = Functions::of((patterns, under), &self.options, source, hz)? else {
+            return Ok(());
+        };
         let connected = self.peers.from(PeerId(0)).map(|(_, connection)| connection.pid);
         let connected: BTreeSet<i32> = connected.collect();
         self.subjects.probe_more(listeners, &functions, connected)?;

@@ -5,6 +5,7 @@
 pub(crate) mod oracle;
 
 use mote_functions::Function;
+use mote_layout::functions::Scope;
 use mote_symbol::Image;
 use mote_trampolines::Request;
 use object::{Object, ObjectSection, SectionKind};
@@ -55,6 +56,7 @@ impl File {
             requests.push(Request {
                 values: Vec::new(),
                 event: format!("mote1\nf:{:x}", function.address),
+                scope: Scope::Anywhere,
                 address: function.address.wrapping_add(bias),
                 function,
                 code: self.code(function.address),

@@ -43,9 +43,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let given = |rules: &[Rule]| rules.iter().map(Given::of).collect::<Vec<_>>();
     let rules = if args.rules.is_default { Vec::new() } else { given(&args.rules.rules) };
     let (kernel, functions) = (given(&args.rules.kernel), args.rules.functions.clone());
+    let under = args.rules.under.clone();
     anyhow::ensure!(
         !rules.is_empty() || !kernel.is_empty(),
         "nothing to enable; give a pattern with -e, -f or -k, or a rule with --on"
     );
-    running::ask(&args.recording, &Request::Enable { rules, kernel, functions }, out::width())
+    running::ask(&args.recording, &Request::Enable { rules, kernel, functions, under }, out::width())
 }

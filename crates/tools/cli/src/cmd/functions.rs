@@ -43,7 +43,8 @@ Examples:
   mote functions -i trace 'http_*' --sort self  some of them, as if no others had been recorded
   mote functions -i trace --graph --min 1ms     each call that took at least 1 ms, with those in it
   mote functions -i trace --graph --under handle_request --depth 3
-  mote functions -i trace --under handle_request
+  mote functions 'db::*' --under handle_request -p 4711
+                                                only calls below one of handle_request
   mote functions -i trace --hist duration       how long each took, as a histogram
   mote functions -i trace --pt                  of the hardware trace, too (mote record --pt)
   mote functions -i trace --format json | jq '.functions[] | {name, calls, total_ns}'
@@ -112,16 +113,16 @@ pub(crate) struct Args {
     /// Show so many levels of a tree
     #[arg(long, value_name = "NUMBER", requires = "graph", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Show how many calls there were, and no times: they are counted in the process, and not recorded (with --min,
-    /// --under or -a they are)
+    /// Show how many calls there were, and no times: they are counted in the process, and not recorded (with --min
+    /// or -a they are)
     #[arg(short, long, conflicts_with = "hist")]
     count: bool,
     /// With --count: how many calls are under way, too
-    #[arg(long, requires = "count", conflicts_with_all = ["input", "min", "under", "arguments"])]
+    #[arg(long, requires = "count", conflicts_with_all = ["input", "min", "arguments"])]
     under_way: bool,
     /// With --count: show the counts so far as often as this TIME
     #[arg(long, value_name = "TIME", value_parser = units::time, requires = "count")]
-    #[arg(conflicts_with_all = ["input", "min", "under", "arguments"])]
+    #[arg(conflicts_with_all = ["input", "min", "arguments"])]
     interval: Option<u64>,
     /// Show a histogram for each function: of the durations of its calls
     #[arg(long, value_name = "FIELD")]
@@ -151,14 +152,15 @@ enum Field {
 }
 
 impl Args {
-    /// Whether counts are all that is asked for.
-    fn shows_counts(&self) -> bool {
-        !self.graph && self.hist.is_none() && self.choice.is_all()
+    /// Whether counts are all that is asked for: of calls that are chosen already, or of all.
+    fn shows_counts(&self, is_chosen: bool) -> bool {
+        let is_all = self.choice.min().is_none() && (is_chosen || self.choice.under().is_empty());
+        !self.graph && self.hist.is_none() && is_all
     }
 
     /// What becomes of calls that are recorded by this.
     fn calls(&self) -> CallsAre {
-        if self.count && !self.arguments && self.choice.is_all() {
+        if self.count && !self.arguments && self.choice.min().is_none() {
             CallsAre::Counted(Counting { returns: self.under_way, cpus: cpus() })
         } else {
             CallsAre::Recorded
@@ -176,16 +178,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 !patterns.is_empty() && args.record.has_subject(),
                 "which functions, and of what? mote functions 'parse_*' -- CMD, or -p PID; -i DIR shows a recording"
             );
-            let rules = rules::of_functions(&patterns, args.choice.min()).map_err(anyhow::Error::msg)?;
+            let under = args.choice.under().to_vec();
+            let all = [&patterns[..], &under].concat();
+            let rules = rules::of_functions(&all, args.choice.min()).map_err(anyhow::Error::msg)?;
             let probe_lists = args.probe_lists.clone();
             let (calls, interval) = (args.calls(), args.interval.map(Duration::from_nanos));
             let options = args.record.options()?;
-            let options = Options { rules, functions: patterns, probe_lists, calls, interval, ..options };
+            let options =
+                Options { rules, functions: patterns, under, probe_lists, calls, interval, ..options };
             let recorded = own_recording::record(&args.record, &options, "functions")?;
-            let shown = shown(args, &recorded.directory, &[], args.record.place())?;
+            let shown = shown(args, &recorded.directory, None, args.record.place())?;
             Ok(own_recording::status(&recorded).unwrap_or(shown))
         }
-        Some(dir) => shown(args, dir, &args.patterns, Place::Output),
+        Some(dir) => shown(args, dir, Some(&args.patterns), Place::Output),
     }
 }
 
@@ -201,18 +206,21 @@ fn with_values(args: &Args) -> anyhow::Result<Vec<String>> {
     args.patterns.iter().map(with_values).collect()
 }
 
-/// Shows those of a recording that fit one of the patterns, or all.
-fn shown(args: &Args, dir: &Path, patterns: &[String], place: Place) -> anyhow::Result<ExitCode> {
+/// Shows those of a recording that fit one of the patterns, or all, below the callers that are asked for; without
+/// patterns the recording has nothing else.
+fn shown(args: &Args, dir: &Path, patterns: Option<&[String]>, place: Place) -> anyhow::Result<ExitCode> {
     let merged = merged::open(dir, args.pt)?;
     let trace = &merged.trace;
+    let is_chosen = patterns.is_none();
+    let patterns = patterns.unwrap_or_default();
     let counted = counts::of(dir);
-    if !counted.is_empty() && args.shows_counts() {
+    if !counted.is_empty() && args.shows_counts(is_chosen) {
         let chosen = choice::of_counted(counted, patterns)?;
         let found = !chosen.is_empty();
         counts::show(args, chosen, place)?;
         return Ok(if found { ExitCode::SUCCESS } else { cmd::NOTHING.into() });
     }
-    let choice = args.choice.of(trace, patterns)?;
+    let choice = args.choice.of(trace, patterns, is_chosen)?;
     let mut events = trace.events(Range::ALL);
     let found = if args.graph {
         let depth = cmd::levels(args.depth);

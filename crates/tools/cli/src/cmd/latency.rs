@@ -165,6 +165,7 @@ impl Args {
             owner: self.owner,
             attach: self.pid.clone(),
             functions: Vec::new(),
+            under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
             command: self.command.clone(),

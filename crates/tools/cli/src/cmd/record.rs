@@ -234,6 +234,7 @@ impl Args {
             owner: self.owner,
             attach: self.pid.clone(),
             functions: self.rules.functions.clone(),
+            under: self.rules.under.clone(),
             probe_lists: self.probe_lists.clone(),
             calls: CallsAre::Recorded,
             command: self.command.clone(),

@@ -317,6 +317,7 @@ fn options(
         owner: None,
         attach: Vec::new(),
         functions: Vec::new(),
+        under: Vec::new(),
         probe_lists: Vec::new(),
         calls: CallsAre::Recorded,
         command: ["env".into(), format!("{ROLE}={EVENTS}").into(), program.into()].to_vec(),

@@ -7,6 +7,7 @@
 //! | `entry_sampled` | the same for functions with a quota: it passes by where there is none left |
 //! | `entry_counted` | the same for functions whose entries are counted: it touches no slot |
 //! | `entry_counted_both` | the same for those whose returns are counted, too |
+//! | `entry_below`, `entry_..._below` | the same, where calls are wanted below callers only |
 //! | `Kept` | the registers that a function has got, or returns; `General`, `Vectors`: as the code hands them over |
 //! | `stub`, `first_stub` | the code of a stub, and what stands in the place of the first one |
 //! | `frames`, `FRAMES_BYTES` | the description of all stubs for unwinders |
@@ -17,8 +18,9 @@ mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    FRAMES_BYTES, General, Kept, Vectors, can_keep_registers, entry, entry_counted, entry_counted_both,
-    entry_sampled, entry_with_values, first_stub, frames, stub,
+    FRAMES_BYTES, General, Kept, Vectors, can_keep_registers, entry, entry_below, entry_counted,
+    entry_counted_below, entry_counted_both, entry_counted_both_below, entry_sampled, entry_with_values,
+    entry_with_values_below, first_stub, frames, stub,
 };
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -16,7 +16,7 @@ pub(super) struct ChoiceArgs {
     /// Show only calls that took at least this TIME (ns us ms s m h)
     #[arg(long, value_name = "TIME", value_parser = units::time)]
     min: Option<u64>,
-    /// Show only calls of this function and what was called below them; repeat for more
+    /// Record, or with -i show, only calls of this function and what is called below them; repeat for more
     #[arg(long, value_name = "PATTERN")]
     under: Vec<String>,
 }
@@ -56,22 +56,22 @@ impl ChoiceArgs {
         self.min
     }
 
-    /// Whether calls are not chosen by how long they took, or where they were made.
-    pub(super) fn is_all(&self) -> bool {
-        self.min.is_none() && self.under.is_empty()
+    /// Below which functions calls have to be; none where they may be anywhere.
+    pub(super) fn under(&self) -> &[String] {
+        &self.under
     }
 
-    /// What is chosen of the calls of `trace`.
+    /// What is chosen of the calls of `trace`; by callers only where its recording has not chosen so.
     ///
     /// # Errors
     /// For a person: a pattern that cannot be compared with anything.
-    pub(super) fn of(&self, trace: &Trace, patterns: &[String]) -> anyhow::Result<Choice> {
+    pub(super) fn of(&self, trace: &Trace, patterns: &[String], is_chosen: bool) -> anyhow::Result<Choice> {
         let mut choice = Choice::default().of_at_least(self.min.unwrap_or(0));
         let (functions, under) = (globs(patterns)?, globs(&self.under)?);
         if !functions.is_empty() {
             choice = choice.of_functions(&CallClasses::new(trace), |name| fits(&functions, name));
         }
-        if !under.is_empty() {
+        if !under.is_empty() && !is_chosen {
             // When each thread was in one of them has to be known first: callers return last.
             let mut callers = Callers::new(trace, |name| fits(&under, name));
             run(&mut trace.events(Range::ALL), &mut callers);

@@ -22,6 +22,11 @@ const XSAVE_BYTES: usize = 2696 + 64 + 56;
 
 unsafe extern "C" {
     fn mote_function_entry();
+    fn mote_function_entry_below();
+    fn mote_function_entry_with_values_below();
+    fn mote_function_count_below();
+    fn mote_function_count_locked_below();
+    fn mote_function_entry_counted_below();
     fn mote_function_entry_with_values();
     fn mote_function_entry_sampled();
     fn mote_function_entry_counted();
@@ -36,6 +41,30 @@ pub(crate) fn entry() -> usize {
 /// The code that bodies of functions with values call.
 pub(crate) fn entry_with_values() -> usize {
     mote_function_entry_with_values as *const () as usize
+}
+
+/// The code that bodies call, where calls are wanted below callers only.
+pub(crate) fn entry_below() -> usize {
+    mote_function_entry_below as *const () as usize
+}
+
+/// The same of functions with values.
+pub(crate) fn entry_with_values_below() -> usize {
+    mote_function_entry_with_values_below as *const () as usize
+}
+
+/// The same of functions whose entries are counted; in a process with restartable sequences if that is so.
+pub(crate) fn entry_counted_below(has_sequences: bool) -> usize {
+    if has_sequences {
+        mote_function_count_below as *const () as usize
+    } else {
+        mote_function_count_locked_below as *const () as usize
+    }
+}
+
+/// The same of functions whose entries and returns are counted.
+pub(crate) fn entry_counted_both_below() -> usize {
+    mote_function_entry_counted_below as *const () as usize
 }
 
 /// The code that bodies of functions call whose calls are samples.
@@ -81,6 +110,15 @@ global_asm!(
     "seto al",
     "push rax",
     ".endm",
+    ".macro mote_restore_for_entry",
+    "pop rax",
+    // The overflow flag: 1 + 127 overflows.
+    "add al, 127",
+    "sahf",
+    "pop rax",
+    "pop rdx",
+    "pop rcx",
+    ".endm",
     // Calls a function with all that it may change kept: `rax` has its result. Other registers are pushed here; where
     // they lie, and those of vectors, are its third and fourth arguments (`kept`).
     ".macro mote_call_with_all_kept function",
@@ -120,6 +158,7 @@ global_asm!(
     // The begin of a call that is noted in a slot, and is to be `recorded` or `counted`.
     ".macro mote_enter becomes",
     "mote_keep_for_entry",
+    ".Lmote_\\becomes:",
     "mov rcx, [rip + mote_function_top@gottpoff]",
     "mov rdx, fs:[rcx]",
     "test edx, {region} - 1",
@@ -165,13 +204,7 @@ global_asm!(
     count!("0"),
     ".endif",
     "4:",
-    "pop rax",
-    // The overflow flag: 1 + 127 overflows.
-    "add al, 127",
-    "sahf",
-    "pop rax",
-    "pop rdx",
-    "pop rcx",
+    "mote_restore_for_entry",
     "ret",
     // Not inside of the last call. A function that has jumped to this one (tail call) is under way at the same place,
     // where its stub is; the slow way counts rows of these, and sees loops.
@@ -199,9 +232,10 @@ global_asm!(
     "mov rdx, [rdx - {call} - {record_at}]",
     "mote_call_with_all_kept {begin}",
     "mov rdx, rax",
-    "test rax, rax",
-    "jnz 2b",
+    "cmp rax, {left_out}",
+    "ja 2b",
     ".ifc \\becomes, counted",
+    "je 4b",
     // Without a slot nothing is told of its end.
     "mov rax, [rsp + 32]",
     "mov rax, [rax - {call} - {record_at}]",
@@ -209,6 +243,36 @@ global_asm!(
     count!("0"),
     count!("8"),
     ".endif",
+    "jmp 4b",
+    ".endm",
+    // Whether the thread is in one of the callers that a function is to be below of: `jz` leads on where not.
+    ".macro mote_look_for_callers",
+    "mov rax, [rsp + 32]",
+    "mov rax, [rax - {call} - {record_at}]",
+    "mov rax, [rax + {below}]",
+    "mov rcx, [rip + mote_function_callers@gottpoff]",
+    "test fs:[rcx], rax",
+    ".endm",
+    // The begin of a call that is counted by other code, if it is below one of its callers. One that is not inside of
+    // the innermost caller's call by its place has the calls given up that have ended without returning.
+    ".macro mote_count_below counts",
+    "mote_keep_for_entry",
+    "mote_look_for_callers",
+    "jz 4b",
+    "mov rcx, [rip + mote_function_caller_place@gottpoff]",
+    "lea rax, [rsp + 40]",
+    "cmp rax, fs:[rcx]",
+    "jae 5f",
+    "6:",
+    "mote_restore_for_entry",
+    "jmp \\counts",
+    "5:",
+    "mov rcx, rax",
+    "mov rdx, [rsp + 32]",
+    "mov rdx, [rdx - {call} - {record_at}]",
+    "mote_call_with_all_kept {is_wanted}",
+    "test al, al",
+    "jnz 6b",
     "jmp 4b",
     ".endm",
     ".balign 64",
@@ -219,6 +283,28 @@ global_asm!(
     "mote_function_entry:",
     "mote_enter recorded",
     ".size mote_function_entry, . - mote_function_entry",
+    ".balign 16",
+    // For this library's other parts only.
+    ".globl mote_function_entry_below",
+    ".hidden mote_function_entry_below",
+    ".type mote_function_entry_below,@function",
+    "mote_function_entry_below:",
+    "mote_keep_for_entry",
+    "mote_look_for_callers",
+    "jz 4b",
+    "jmp .Lmote_recorded",
+    ".size mote_function_entry_below, . - mote_function_entry_below",
+    ".balign 16",
+    // For this library's other parts only.
+    ".globl mote_function_entry_with_values_below",
+    ".hidden mote_function_entry_with_values_below",
+    ".type mote_function_entry_with_values_below,@function",
+    "mote_function_entry_with_values_below:",
+    "mote_keep_for_entry",
+    "mote_look_for_callers",
+    "jz 4b",
+    "jmp 3b",
+    ".size mote_function_entry_with_values_below, . - mote_function_entry_with_values_below",
     ".balign 16",
     // For this library's other parts only.
     ".globl mote_function_entry_with_values",
@@ -242,6 +328,22 @@ global_asm!(
     "lock inc dword ptr [rax + {passed}]",
     "jmp 4b",
     ".size mote_function_entry_sampled, . - mote_function_entry_sampled",
+    ".balign 16",
+    // For this library's other parts only.
+    ".globl mote_function_count_below",
+    ".hidden mote_function_count_below",
+    ".type mote_function_count_below,@function",
+    "mote_function_count_below:",
+    "mote_count_below mote_function_count",
+    ".size mote_function_count_below, . - mote_function_count_below",
+    ".balign 16",
+    // For this library's other parts only.
+    ".globl mote_function_count_locked_below",
+    ".hidden mote_function_count_locked_below",
+    ".type mote_function_count_locked_below,@function",
+    "mote_function_count_locked_below:",
+    "mote_count_below mote_function_count_locked",
+    ".size mote_function_count_locked_below, . - mote_function_count_locked_below",
     ".balign 64",
     // For this library's other parts only.
     ".globl mote_function_entry_counted",
@@ -250,6 +352,17 @@ global_asm!(
     "mote_function_entry_counted:",
     "mote_enter counted",
     ".size mote_function_entry_counted, . - mote_function_entry_counted",
+    ".balign 16",
+    // For this library's other parts only.
+    ".globl mote_function_entry_counted_below",
+    ".hidden mote_function_entry_counted_below",
+    ".type mote_function_entry_counted_below,@function",
+    "mote_function_entry_counted_below:",
+    "mote_keep_for_entry",
+    "mote_look_for_callers",
+    "jz 4b",
+    "jmp .Lmote_counted",
+    ".size mote_function_entry_counted_below, . - mote_function_entry_counted_below",
     // From a stub, with its address in `rax`; on the stack is what was in `rax`, where the return address was.
     ".balign 64",
     // For this library's other parts only.
@@ -336,6 +449,9 @@ global_asm!(
     rseq_cs = const rseq::RSEQ_CS,
     cpu_id = const rseq::CPU_ID,
     signature = const rseq::SIGNATURE,
+    below = const offset_of!(Function, callers.below),
+    left_out = const calls::LEFT_OUT,
+    is_wanted = sym calls::is_wanted,
     left = const offset_of!(Function, quota.left),
     passed = const offset_of!(Function, quota.passed),
     begin = sym calls::begin,
