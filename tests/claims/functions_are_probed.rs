@@ -121,6 +121,19 @@ fn more_functions_are_switched_on_and_off_while_it_runs() {
     }
     wait_for("the functions' own bytes", || steady.changed_text().is_empty().then_some(()));
     steady.goes_on();
+    // Again and again: they have their probes, and nothing more is put into the process.
+    let maps = || fs::read_to_string(format!("/proc/{}/maps", steady.pid())).expect("maps").lines().count();
+    let before = maps();
+    for _ in 0..8 {
+        let enabled = mote(&["enable", "-f", "outer"]);
+        assert!(enabled.status.success(), "{}", String::from_utf8_lossy(&enabled.stderr));
+        wait_for("the jump", || (!steady.changed_text().is_empty()).then_some(()));
+        assert!(mote(&["disable", "f:outer", "f:outer@*"]).status.success());
+        wait_for("the function's own bytes", || steady.changed_text().is_empty().then_some(()));
+    }
+    assert_eq!(maps(), before);
+    assert_eq!(running.said().1.matches("probes in 1 function").count(), 2);
+    steady.goes_on();
     let wrong = mote(&["enable", "-f", "inner(x: no_type)"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
     running.signal(Signal::SIGINT);

@@ -29,6 +29,8 @@ const BESIDE: [&str; 4] = ["libmote.so", "../library/libmote.so", "../lib/libmot
 #[derive(Debug)]
 pub(crate) struct Functions {
     patterns: Vec<Pattern>,
+    /// The patterns as they were given, and those of `callers`.
+    given: (Vec<String>, Vec<String>),
     /// Those of them whose calls have to be around the others'.
     callers: Vec<Pattern>,
     /// The number by which processes know these.
@@ -62,6 +64,8 @@ struct Known {
     meant: Meant,
     /// Of each process that has probes: the files whose functions have theirs, or are not wanted.
     files: BTreeMap<i32, HashSet<FileId>>,
+    /// The processes that have probes, or are to get some.
+    asked: HashSet<i32>,
 }
 
 impl Functions {
@@ -86,6 +90,7 @@ impl Functions {
                 "the clock of this machine is not the processor's time-stamp counter".to_owned(),
             ));
         }
+        let given = (patterns.to_vec(), under.to_vec());
         let parsed = |patterns: &[String]| -> Result<Vec<Pattern>, Error> {
             patterns.iter().map(|pattern| Pattern::new(pattern).map_err(Error::Functions)).collect()
         };
@@ -101,6 +106,7 @@ impl Functions {
         let callers_number = first;
         Ok(Some(Arc::new(Functions {
             patterns,
+            given,
             callers,
             callers_number,
             lists,
@@ -113,6 +119,21 @@ impl Functions {
         })))
     }
 
+    /// Whether they are those of these patterns, below calls of these callers.
+    pub(crate) fn are_of(&self, patterns: &[String], under: &[String]) -> bool {
+        self.given.0 == patterns && self.given.1 == under
+    }
+
+    /// Whether a process has probes in them, or is to get some.
+    pub(crate) fn are_asked_of(&self, pid: i32) -> bool {
+        self.known().asked.contains(&pid)
+    }
+
+    /// A process is to get probes in them.
+    pub(crate) fn ask_of(&self, pid: i32) {
+        self.known().asked.insert(pid);
+    }
+
     /// The processes with probes that have loaded files since which have functions that are wanted. Those that have
     /// ended, or have become another program, are forgotten.
     ///
@@ -120,7 +141,7 @@ impl Functions {
     /// Reads the table of mappings of each; the symbols of each file once.
     pub(crate) fn with_later_files(&self) -> Vec<i32> {
         let wanted = self.wanted();
-        let Known { meant, files } = &mut *self.known();
+        let Known { meant, files, asked } = &mut *self.known();
         let mut later = Vec::new();
         files.retain(|pid, known| {
             let id = pid.unsigned_abs();
@@ -128,6 +149,9 @@ impl Functions {
             let is_the_same = now.iter().any(|mapped| mapped.file.is_some_and(|id| known.contains(&id)));
             if is_the_same && meant.may_be_in_others(id, &now, known, wanted) {
                 later.push(*pid);
+            }
+            if !is_the_same {
+                asked.remove(pid);
             }
             is_the_same
         });
@@ -139,7 +163,16 @@ impl Functions {
     }
 
     fn note(&self, pid: i32, files: &HashSet<FileId>) {
-        self.known().files.entry(pid).or_default().extend(files);
+        let known = &mut *self.known();
+        known.files.entry(pid).or_default().extend(files);
+        known.asked.insert(pid);
+    }
+
+    /// A process has got none: it may be asked for another time.
+    fn forget(&self, pid: i32) {
+        let known = &mut *self.known();
+        known.files.remove(&pid);
+        known.asked.remove(&pid);
     }
 
     /// Puts probes into a process that runs, or into what it has loaded since it got some, and has it join the session
@@ -159,7 +192,12 @@ impl Functions {
             }
             // What it has loaded is gone with it.
             Err(_) if !known.is_empty() && !process::runs(pid) => Ok(Joined::default()),
-            Err(why) => Err(why),
+            Err(why) => {
+                if known.is_empty() {
+                    self.forget(pid);
+                }
+                Err(why)
+            }
         }
     }
 

@@ -60,7 +60,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Puts probes into more functions of all processes that are recorded. What comes of it is said as it comes.
+    /// Puts probes into more functions of all processes that are recorded. What comes of it is said as it comes. Those
+    /// that were asked for before are put only where they could not be: the rules alone say whether they are on.
     ///
     /// # Errors
     /// [`Error::Functions`]; there is no thread.
@@ -69,16 +70,19 @@ impl Recorder<'_> {
         listeners: &mut Listeners,
         (patterns, under): &(Vec<String>, Vec<String>),
     ) -> Result<(), Error> {
-        let hz = self.clock.samples.frequency();
-        let source = self.clock.source();
-        let Some(functions) = Functions::of((patterns, under), &self.options, source, hz)? else {
-            return Ok(());
+        let functions = match self.subjects.asked_before(patterns, under) {
+            Some(functions) => functions,
+            None => {
+                let (hz, source) = (self.clock.samples.frequency(), self.clock.source());
+                let functions = Functions::of((patterns, under), &self.options, source, hz)?;
+                let Some(functions) = functions else { return Ok(()) };
+                self.options.functions.extend_from_slice(patterns);
+                functions
+            }
         };
         let connected = self.peers.from(PeerId(0)).map(|(_, connection)| connection.pid);
         let connected: BTreeSet<i32> = connected.collect();
-        self.subjects.probe_more(listeners, &functions, connected)?;
-        self.options.functions.extend_from_slice(patterns);
-        Ok(())
+        self.subjects.probe_more(listeners, &functions, connected)
     }
 
     /// How long to wait for something to serve.

@@ -133,6 +133,11 @@ impl Subjects {
         Ok(())
     }
 
+    /// The functions of these patterns, below these callers, if they were asked for before.
+    pub(crate) fn asked_before(&self, patterns: &[String], under: &[String]) -> Option<Arc<Functions>> {
+        self.functions.iter().find(|functions| functions.are_of(patterns, under)).cloned()
+    }
+
     fn remember(&mut self, functions: &Arc<Functions>) {
         if !self.functions.iter().any(|known| Arc::ptr_eq(known, functions)) {
             self.functions.push(functions.clone());
@@ -189,6 +194,7 @@ impl Subjects {
         let place = listeners.place_of(uid)?;
         let asking = if asks_others { self.asking(listeners, pid)? } else { None };
         self.remember(functions);
+        functions.ask_of(pid);
         let functions = functions.clone();
         let command = self.command.as_ref().filter(|command| command.id().cast_signed() == pid);
         let is_traced = command.map(Command::trace);
@@ -224,7 +230,7 @@ impl Subjects {
         let mut pids = connected;
         pids.extend(self.attached.alive.iter().map(|(pid, _)| *pid));
         pids.extend(self.command.as_ref().map(|command| command.id().cast_signed()));
-        pids.retain(|pid| process::runs(*pid));
+        pids.retain(|pid| process::runs(*pid) && !functions.are_asked_of(*pid));
         pids.into_iter().try_for_each(|pid| self.probe(listeners, functions, pid, false))
     }
 

@@ -9,7 +9,7 @@ use crate::error::Error;
 use mote_inject::{Patience, Target};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +45,8 @@ pub(crate) struct Attached {
     pub(crate) expected: Vec<i32>,
     /// Those that have probes in functions.
     probed: Vec<i32>,
+    /// Whose turn it is to put some into a process: a plan takes what is free in its memory.
+    turns: HashMap<i32, Arc<Mutex<()>>>,
     /// What was told of programs that the command has started.
     started: Arc<Mutex<Vec<Said>>>,
     /// Set when the recording ends.
@@ -167,7 +169,8 @@ impl Attached {
         !self.looks.is_empty()
     }
 
-    /// Has `probe` put probes into a process, on a thread of its own. What it has to say is told when it is done.
+    /// Has `probe` put probes into a process, on a thread of its own, when those before it have. What it has to say is
+    /// told when it is done.
     ///
     /// # Errors
     /// There is no thread.
@@ -178,8 +181,13 @@ impl Attached {
     ) -> Result<(), Error> {
         let over = self.over.clone();
         let until = Instant::now() + PROBING;
+        self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        let turn = self.turns.entry(pid).or_default().clone();
         let work = std::thread::Builder::new().name("mote-bring".to_owned());
-        let work = work.spawn(move || probe(Patience { until, over: &over }));
+        let work = work.spawn(move || {
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            probe(Patience { until, over: &over })
+        });
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
         if !self.probed.contains(&pid) {
             self.probed.push(pid);
