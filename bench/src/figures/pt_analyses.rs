@@ -7,7 +7,8 @@
 //!
 //! `delta/...`: the CPU time of a delta profile of a real program through that of decoding it alone, with times, in
 //! turns: of locked instructions (of which there are few), of intervals from one function to another, and of all calls
-//! up to the next return (which many blocks end with).
+//! up to the next return (which many blocks end with). `vm/decoding`: the same of who looks for virtual machines in the
+//! packets, too, before they are decoded with times.
 
 use super::effort::Effort;
 use super::figure::Figure;
@@ -26,6 +27,9 @@ use mote_synth::vm::{Random, Script, play, random};
 use mote_synth::{Options, qemu};
 
 const UNIT: &str = "bytes/s";
+const RATIO: &str = "ratio";
+/// Looking for virtual machines beside decoding.
+const BOTH: &str = "vm/decoding";
 
 /// The delta profiles that are measured.
 const DELTAS: [(&str, &str, Option<&str>); 3] = [
@@ -43,9 +47,9 @@ pub(super) fn run(effort: Effort) -> anyhow::Result<Vec<Figure>> {
 
 /// Of a compiler with a CYC for each branch packet.
 fn deltas(effort: Effort) -> anyhow::Result<Vec<Figure>> {
-    const RATIO: &str = "ratio";
     if let Err(why) = qemu::check() {
-        return Ok(DELTAS.map(|(case, ..)| Figure::absent(case, RATIO, &why.to_string())).into());
+        let cases = DELTAS.iter().map(|(case, ..)| *case).chain([BOTH]);
+        return Ok(cases.map(|case| Figure::absent(case, RATIO, &why.to_string())).collect());
     }
     let (functions, rounds) = effort.choose((3, 5), (10, 9));
     let mut lab = Lab::new()?;
@@ -75,7 +79,35 @@ fn deltas(effort: Effort) -> anyhow::Result<Vec<Figure>> {
         }
         figures.push(Figure::new(case, RATIO, &ratios));
     }
+    figures.push(both((&capture, stream, &code), rounds)?);
     Ok(figures)
+}
+
+/// The CPU time of decoding with times, and of looking for virtual machines before, through that of decoding alone.
+fn both(of: (&Capture, &Stream, &Code), rounds: usize) -> anyhow::Result<Figure> {
+    let (capture, stream, _) = of;
+    let processor = capture.processor();
+    let (tsc_per_art, tsc_hz) = (processor.tsc_per_art, processor.tsc_hz);
+    let rates = processor.mtc.map(|mtc| Rates { mtc, tsc_per_art, tsc_hz });
+    let mut ratios = Vec::new();
+    for round in 0..=rounds {
+        let alone = decode(of, &mut Nothing)?;
+        let begin = thread_ns();
+        let (mut machine, mut summary) = (Machine::new(rates), Summary::new(Names::default()));
+        let mut parts = stream.bytes.parts_of_all();
+        while let Some(part) = parts.next_part()? {
+            let own = part.bytes.get(..part.own).unwrap_or_default();
+            machine.feed(own, part.offset, |interval| summary.add(0, &interval));
+        }
+        let counts = machine.finish(|interval| summary.add(0, &interval));
+        let vm = thread_ns() - begin;
+        ensure!(counts.bytes == stream.bytes.len() && counts.damaged == 0, "{BOTH}: {counts:?}");
+        std::hint::black_box(summary.finish());
+        if round > 0 {
+            ratios.push((alone + vm) as f64 / alone.max(1) as f64);
+        }
+    }
+    Ok(Figure::new(BOTH, RATIO, &ratios))
 }
 
 /// Nanoseconds to give all of a stream to a sink.

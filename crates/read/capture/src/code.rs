@@ -293,6 +293,17 @@ impl Code {
         Some(Place { function, offset, bytes, file: file.path.clone() })
     }
 
+    /// An address behind this one that no function begins before, as far as names are known.
+    #[must_use]
+    pub fn next_begin(&self, space: Space, address: u64) -> Option<u64> {
+        let (_, part) = self.part(space, address)?;
+        let file = part.file.as_ref()?;
+        let at = address.wrapping_sub(part.shift);
+        let tables = [file.image.as_ref().map(|image| &image.table), file.separate.as_ref()];
+        let next = tables.into_iter().flatten().filter_map(|table| table.next_begin(at)).min();
+        Some(next.map_or(part.end, |next| next.wrapping_add(part.shift).min(part.end)))
+    }
+
     /// Whether a function begins at an address.
     #[must_use]
     pub fn is_function(&self, space: Space, address: u64) -> bool {

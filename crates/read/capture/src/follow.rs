@@ -380,7 +380,7 @@ fn is_said<S: Sink>(item: &Item) -> bool {
 impl<S: Sink> Sink for Following<'_, S> {
     const NEEDS_TIME: bool = S::NEEDS_TIME;
 
-    #[inline]
+    #[inline(always)]
     fn block(&mut self, block: &Block, graph: &Graph) {
         self.instructions += u64::from(block.instructions);
         self.sink.block(block, graph);
@@ -435,7 +435,7 @@ pub(crate) struct Before {
 impl<S: Sink> Sink for Joint<'_, S> {
     const NEEDS_TIME: bool = S::NEEDS_TIME;
 
-    #[inline]
+    #[inline(always)]
     fn block(&mut self, block: &Block, graph: &Graph) {
         self.sink.block(block, graph);
     }

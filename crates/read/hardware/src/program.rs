@@ -36,6 +36,12 @@ pub trait Program {
     /// The function that an address lies in, where it is known.
     fn function(&self, space: Space, address: u64) -> Option<Function>;
 
+    /// Of an address that no function is known of: one behind it, up to which none is either.
+    fn nameless_until(&self, space: Space, address: u64) -> u64 {
+        let _ = space;
+        address.saturating_add(1)
+    }
+
     /// What stands for an address that no function is known of.
     fn unnamed(&self, space: Space, address: u64) -> String {
         let _ = space;
@@ -62,6 +68,10 @@ impl Program for Code {
     fn function(&self, space: Space, address: u64) -> Option<Function> {
         let place = self.place(space, address)?;
         Some(Function { name: place.function, offset: place.offset, bytes: place.bytes })
+    }
+
+    fn nameless_until(&self, space: Space, address: u64) -> u64 {
+        self.next_begin(space, address).unwrap_or(address.saturating_add(1))
     }
 
     fn unnamed(&self, space: Space, address: u64) -> String {

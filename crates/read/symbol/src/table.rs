@@ -132,6 +132,13 @@ impl Table {
         before.iter().rev().find(inside).map(|entry| self.symbol(entry))
     }
 
+    /// Where the first function begins that begins behind `address`.
+    #[must_use]
+    pub fn next_begin(&self, address: u64) -> Option<u64> {
+        let behind = self.entries.partition_point(|entry| entry.address <= address);
+        self.entries.get(behind).map(|entry| entry.address)
+    }
+
     /// All symbols, in the order of addresses.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
         self.entries.iter().map(|entry| self.symbol(entry))

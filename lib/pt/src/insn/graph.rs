@@ -6,7 +6,7 @@
 //! space and mode.
 
 use super::table::Table;
-use super::{Class, Insn, LEN_MAX, Mode, NoInsn, decode};
+use super::{Class, Insn, Kind, LEN_MAX, Mode, NoInsn, decode_kind};
 use crate::image::{Image, NoImage, Space};
 use std::collections::HashMap;
 use thiserror::Error;
@@ -93,6 +93,8 @@ pub struct Graph {
     /// The context of each node.
     contexts: Vec<u32>,
     lengths: Vec<u8>,
+    /// Of each instruction that has a length.
+    kinds: Vec<Kind>,
     table: Table,
     numbers: HashMap<(Space, Mode), u32>,
     bytes_max: usize,
@@ -108,13 +110,14 @@ pub(crate) struct Context {
 }
 
 impl Graph {
-    /// A graph that is emptied when it takes more than `bytes_max` bytes. About 60 bytes are needed for each place
+    /// A graph that is emptied when it takes more than `bytes_max` bytes. About 70 bytes are needed for each place
     /// where a branch leads to.
     pub fn new(bytes_max: usize) -> Self {
         Graph {
             nodes: Vec::new(),
             contexts: Vec::new(),
             lengths: Vec::new(),
+            kinds: Vec::new(),
             table: Table::default(),
             numbers: HashMap::new(),
             bytes_max,
@@ -132,7 +135,11 @@ impl Graph {
     pub fn bytes(&self) -> usize {
         let of_node = size_of::<Node>() + size_of::<u32>();
         let of_context = size_of::<((Space, Mode), u32)>();
-        self.nodes.len() * of_node + self.lengths.len() + self.table.bytes() + self.numbers.len() * of_context
+        let of_instruction = size_of::<u8>() + size_of::<Kind>();
+        self.nodes.len() * of_node
+            + self.lengths.len() * of_instruction
+            + self.table.bytes()
+            + self.numbers.len() * of_context
     }
 
     /// The lengths in bytes of a block's instructions. The block comes from this graph, which has not been emptied
@@ -140,6 +147,12 @@ impl Graph {
     pub fn lengths(&self, block: &Block) -> &[u8] {
         let first = block.lengths as usize;
         self.lengths.get(first..first + block.instructions as usize).unwrap_or_default()
+    }
+
+    /// What a block's instructions are, in short. The block comes from this graph, as above.
+    pub fn kinds(&self, block: &Block) -> &[Kind] {
+        let first = block.lengths as usize;
+        self.kinds.get(first..first + block.instructions as usize).unwrap_or_default()
     }
 
     /// The length of one instruction.
@@ -229,11 +242,12 @@ impl Graph {
 
     fn decode(&mut self, context: Context, start: u64, image: &impl Image) -> Result<Node, Fault> {
         let lengths = self.lengths.len();
-        let mut insn = insn_at(context, start, image)?;
+        let (mut insn, mut kind) = insn_at(context, start, image)?;
         let mut address = start;
         let mut code: &[u8] = &[];
         loop {
             self.lengths.push(insn.len);
+            self.kinds.push(kind);
             address = address.wrapping_add(u64::from(insn.len));
             let is_full = self.lengths.len() - lengths == INSTRUCTIONS_MAX;
             if insn.class != Class::Sequential || is_full || address < start {
@@ -243,9 +257,9 @@ impl Graph {
             if code.len() < LEN_MAX {
                 code = image.read(context.space, address).unwrap_or_default();
             }
-            let here = decode(context.mode, address, code).ok();
+            let here = decode_kind(context.mode, address, code).ok();
             match here.or_else(|| insn_at(context, address, image).ok()) {
-                Some(next) => insn = next,
+                Some(next) => (insn, kind) = next,
                 None => break,
             }
         }
@@ -262,7 +276,7 @@ impl Graph {
 }
 
 /// One instruction, whose bytes may lie in several segments.
-fn insn_at(context: Context, address: u64, image: &impl Image) -> Result<Insn, Fault> {
+fn insn_at(context: Context, address: u64, image: &impl Image) -> Result<(Insn, Kind), Fault> {
     let mut bytes = [0; LEN_MAX];
     let mut len = 0;
     loop {
@@ -271,7 +285,7 @@ fn insn_at(context: Context, address: u64, image: &impl Image) -> Result<Insn, F
         let more = &more[..more.len().min(LEN_MAX - len)];
         bytes[len..len + more.len()].copy_from_slice(more);
         len += more.len();
-        match decode(context.mode, address, &bytes[..len]) {
+        match decode_kind(context.mode, address, &bytes[..len]) {
             Ok(insn) => return Ok(insn),
             Err(NoInsn::Short) if !more.is_empty() => {}
             Err(_) => return Err(Fault::NoInsn { address }),

@@ -4,11 +4,13 @@
 //! without a trace.
 
 mod graph;
+mod kind;
 mod straight;
 mod table;
 
 pub use graph::{Block, Fault, Graph, INSTRUCTIONS_MAX};
 pub(crate) use graph::{Context, NONE, Node};
+pub use kind::Kind;
 pub use straight::{Memory, NoWay, straight};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -121,6 +123,11 @@ pub const LEN_MAX: usize = 15;
 /// # Errors
 /// The bytes are no instruction, or not a whole one.
 pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, NoInsn> {
+    decode_kind(mode, address, bytes).map(|(insn, _)| insn)
+}
+
+/// The same, with what else is said of it in short.
+fn decode_kind(mode: Mode, address: u64, bytes: &[u8]) -> Result<(Insn, Kind), NoInsn> {
     let mut decoder = Decoder::with_ip(mode.bits(), bytes, address, DecoderOptions::NONE);
     let mut insn = Instruction::default();
     decoder.decode_out(&mut insn);
@@ -137,7 +144,7 @@ pub fn decode(mode: Mode, address: u64, bytes: &[u8]) -> Result<Insn, NoInsn> {
     if class == Class::Call && target == next(mode, address, insn.len()) {
         class = Class::CallNext;
     }
-    Ok(Insn { len: insn.len() as u8, class, target })
+    Ok((Insn { len: insn.len() as u8, class, target }, Kind::of(&insn)))
 }
 
 /// The address behind an instruction, as processors compute it in a mode.

@@ -179,14 +179,14 @@ impl<S: TimedSink, Q: Iterator<Item = Point>> Timed<S, Q> {
 }
 
 impl<S: TimedSink, Q: Iterator<Item = Point>> Sink for Timed<S, Q> {
-    #[inline]
+    #[inline(always)]
     fn block(&mut self, block: &Block, graph: &Graph) {
         // Where a packet says where the block's branch has led to, it is the one behind the last point.
-        if self.passed.is_none() || !block.class.has_packet() {
-            return self.sink.block(block, graph, &self.now);
+        let is_branch = self.passed.is_some() && block.class.has_packet();
+        self.sink.block(block, graph, if is_branch { &self.branch } else { &self.now });
+        if is_branch {
+            self.settle();
         }
-        self.sink.block(block, graph, &self.branch);
-        self.settle();
     }
 
     #[inline]

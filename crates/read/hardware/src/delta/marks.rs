@@ -1,15 +1,16 @@
 //! Which instructions of code are steps of patterns: found once for each decoded block, and kept beside it.
 
-use super::operands::{Place, may_pass, passes};
+use super::operands::{Place, may_pass, may_pass_prefix, passes};
 use super::pattern::{Pattern, STEPS_MAX, Step, What, lower};
 use crate::program::{Function, Program, is_kernel};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use mote_pattern::similar;
 use mote_pt::flow::Graph;
 use mote_pt::image::Space;
-use mote_pt::insn::{Block, Class, LEN_MAX};
+use mote_pt::insn::{Block, Class, Kind, LEN_MAX, Mode};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Most functions whose names are kept for who has misspelt one.
@@ -28,8 +29,8 @@ pub(super) enum Switching {
 }
 
 impl Switching {
-    fn of(insn: &Instruction) -> Option<Switching> {
-        match insn.mnemonic() {
+    fn of(mnemonic: Mnemonic) -> Option<Switching> {
+        match mnemonic {
             Mnemonic::Cli => Some(Switching::Cli),
             Mnemonic::Sti => Some(Switching::Sti),
             Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq => Some(Switching::Pushf),
@@ -57,6 +58,20 @@ pub(super) struct Mark {
     pub(super) switching: Option<Switching>,
 }
 
+/// What an instruction of a mnemonic may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Candidate {
+    /// Bits of steps.
+    steps: [u64; 2],
+    switching: Option<Switching>,
+}
+
+impl Candidate {
+    fn is_none(&self) -> bool {
+        self.steps == [0, 0] && self.switching.is_none()
+    }
+}
+
 /// The instructions of a block that matter.
 #[derive(Debug, Default)]
 struct Marked {
@@ -74,23 +89,27 @@ pub(super) struct Marks<'p, P> {
     program: &'p P,
     /// The steps of each pattern.
     steps: [Vec<&'p Step>; 2],
-    /// By the number of a mnemonic: which steps it may be.
-    candidates: Vec<[u64; 2]>,
+    /// What an instruction may be, by the number of its mnemonic.
+    candidates: Vec<Candidate>,
+    /// Bits of steps that an instruction may be, by whether it has the prefixes LOCK and REP.
+    by_prefix: [[[u64; 2]; 2]; 2],
+    /// Bits of steps that only the first instruction of a function is.
+    entries: [u64; 2],
     /// Functions that were met, by where they begin.
     functions: BTreeMap<(Space, u64), Rc<Function>>,
     /// The last one, which the next instruction is mostly of.
     last: Option<(Space, u64, Rc<Function>)>,
+    /// Where the last instructions were that no function is known of.
+    nameless: (Space, Range<u64>),
     /// Names of functions are asked for.
     needs_functions: bool,
-    /// What interrupts depend on is marked, too.
-    needs_interrupts: bool,
     /// By the number of a block: a bit if the whole of it is known to have no marks. All that is executed again and
     /// again is in the processor's cache so.
     plain: Vec<u64>,
     marked: FxHashMap<u32, Marked>,
     generation: u32,
     space: Space,
-    pub(super) seen: Seen,
+    seen: Seen,
 }
 
 /// What was met, for who looks for something else.
@@ -113,14 +132,23 @@ impl<'p, P: Program> Marks<'p, P> {
             pattern.iter().flat_map(|pattern| &pattern.sequences).flatten().collect::<Vec<&Step>>()
         };
         let steps = patterns.map(steps);
+        let needs_interrupts = tests().any(|test| test.enables);
+        let candidate = |mnemonic| Candidate {
+            steps: bits(&steps, |step| step.tests.iter().any(|test| may_pass(test, mnemonic))),
+            switching: Switching::of(mnemonic).filter(|_| needs_interrupts),
+        };
+        let of_prefix =
+            |lock, rep| bits(&steps, |step| step.tests.iter().any(|test| may_pass_prefix(test, lock, rep)));
         Marks {
             program,
-            candidates: Mnemonic::values().map(|mnemonic| candidates(&steps, mnemonic)).collect(),
+            candidates: Mnemonic::values().map(candidate).collect(),
+            by_prefix: [false, true].map(|lock| [false, true].map(|rep| of_prefix(lock, rep))),
+            entries: bits(&steps, |step| step.tests.iter().all(|test| test.what == What::Entry)),
             functions: BTreeMap::new(),
             last: None,
+            nameless: (Space::ANY, 0..0),
             steps,
             needs_functions: tests().any(|test| test.function.is_some()),
-            needs_interrupts: tests().any(|test| test.enables),
             plain: Vec::new(),
             marked: FxHashMap::default(),
             generation: 0,
@@ -136,6 +164,13 @@ impl<'p, P: Program> Marks<'p, P> {
 
     pub(super) fn program(&self) -> &'p P {
         self.program
+    }
+
+    /// What was met.
+    pub(super) fn into_seen(self) -> Seen {
+        let Marks { functions, mut seen, .. } = self;
+        functions.values().for_each(|function| seen.met_function(&function.name));
+        seen
     }
 
     pub(super) fn space(&self) -> Space {
@@ -167,33 +202,59 @@ impl<'p, P: Program> Marks<'p, P> {
         marks.get(..own).unwrap_or_default()
     }
 
-    /// Looks at each instruction of a block.
+    /// Looks at each instruction of a block; decodes those that may matter.
     #[cold]
     fn look(&mut self, block: &Block, graph: &Graph) {
         let mut marked = Marked { checked: block.instructions, marks: Vec::new() };
         let mut address = block.start;
-        let program = self.program;
-        let mut code = program.code(self.space, address);
-        for (index, length) in (0..).zip(graph.lengths(block)) {
-            let length = usize::from(*length);
-            let mut bytes = [0; LEN_MAX];
-            let own = match code.get(..length) {
-                Some(own) => own,
-                // It lies in several pieces.
-                None => {
-                    let count = program.copy(self.space, address, &mut bytes).min(length);
-                    bytes.get(..count).unwrap_or_default()
-                }
-            };
-            let insn = Decoder::with_ip(block.mode.bits(), own, address, DecoderOptions::NONE).decode();
-            marked.marks.extend(self.mark(index, address, &insn));
-            address = address.wrapping_add(length as u64);
-            code = match code.get(length..) {
-                Some(rest) if !rest.is_empty() => rest,
-                _ => program.code(self.space, address),
-            };
+        self.seen.has_kernel |= is_kernel(address);
+        for (index, (length, kind)) in (0..).zip(graph.lengths(block).iter().zip(graph.kinds(block))) {
+            self.seen.met(kind.mnemonic());
+            let candidate = self.candidate(*kind, address);
+            if !candidate.is_none() {
+                let insn = self.decode(block.mode, address, usize::from(*length));
+                marked.marks.extend(self.mark(index, &insn, candidate));
+            }
+            address = address.wrapping_add(u64::from(*length));
         }
         self.keep(block, marked);
+    }
+
+    /// What an instruction may be, as far as its kind and place say.
+    fn candidate(&mut self, kind: Kind, address: u64) -> Candidate {
+        let Candidate { steps, switching } =
+            self.candidates.get(kind.mnemonic()).copied().unwrap_or_default();
+        let by_prefix = self.by_prefix[usize::from(kind.has_lock())][usize::from(kind.has_rep())];
+        let mut steps = [steps[0] & by_prefix[0], steps[1] & by_prefix[1]];
+        let entries = self.entries;
+        if (steps[0] & entries[0]) | (steps[1] & entries[1]) != 0 && !self.is_entry(address) {
+            steps = [steps[0] & !entries[0], steps[1] & !entries[1]];
+        }
+        Candidate { steps, switching }
+    }
+
+    /// Whether an instruction is the first one of a function.
+    fn is_entry(&mut self, address: u64) -> bool {
+        if let Some((space, start, function)) = &self.last
+            && *space == self.space
+            && address.wrapping_sub(*start) < function.bytes
+        {
+            return address == *start;
+        }
+        self.function(address).is_some_and(|(start, _)| address == start)
+    }
+
+    fn decode(&self, mode: Mode, address: u64, length: usize) -> Instruction {
+        let mut copy = [0; LEN_MAX];
+        let own = match self.program.code(self.space, address).get(..length) {
+            Some(own) => own,
+            // It lies in several pieces.
+            None => {
+                let count = self.program.copy(self.space, address, &mut copy).min(length);
+                copy.get(..count).unwrap_or_default()
+            }
+        };
+        Decoder::with_ip(mode.bits(), own, address, DecoderOptions::NONE).decode()
     }
 
     fn keep(&mut self, block: &Block, marked: Marked) {
@@ -212,14 +273,8 @@ impl<'p, P: Program> Marks<'p, P> {
     }
 
     /// What an instruction is, if it matters.
-    fn mark(&mut self, index: u32, address: u64, insn: &Instruction) -> Option<Mark> {
-        let mnemonic = insn.mnemonic();
-        self.seen.met(mnemonic, address);
-        let switching = Switching::of(insn).filter(|_| self.needs_interrupts);
-        let candidates = self.candidates.get(mnemonic as usize).copied().unwrap_or_default();
-        if candidates == [0, 0] && switching.is_none() {
-            return None;
-        }
+    fn mark(&mut self, index: u32, insn: &Instruction, candidate: Candidate) -> Option<Mark> {
+        let (address, Candidate { steps: candidates, switching }) = (insn.ip(), candidate);
         let mut mark = Mark { index, address, steps: [0; 2], conditional: [0; 2], switching };
         let function = if self.needs_functions { self.function(address) } else { None };
         let offset = function.as_ref().map_or(0, |(start, _)| address - start);
@@ -262,7 +317,14 @@ impl<'p, P: Program> Marks<'p, P> {
         {
             return Some((*start, Rc::clone(function)));
         }
-        let (start, function) = self.find_function(space, address)?;
+        let (nameless_in, nameless) = &self.nameless;
+        if *nameless_in == space && nameless.contains(&address) {
+            return None;
+        }
+        let Some((start, function)) = self.find_function(space, address) else {
+            self.nameless = (space, address..self.program.nameless_until(space, address));
+            return None;
+        };
         self.last = Some((space, start, Rc::clone(&function)));
         Some((start, function))
     }
@@ -276,33 +338,29 @@ impl<'p, P: Program> Marks<'p, P> {
             return Some((*start, Rc::clone(function)));
         }
         let function = Rc::new(self.program.function(space, address)?);
-        self.seen.met_function(&function.name);
         let start = address - function.offset;
         self.functions.insert((space, start), Rc::clone(&function));
         Some((start, function))
     }
 }
 
-/// Which steps an instruction of a mnemonic may be, as bits.
-fn candidates(steps: &[Vec<&Step>; 2], mnemonic: Mnemonic) -> [u64; 2] {
+/// The bits of those steps for which something holds.
+fn bits(steps: &[Vec<&Step>; 2], holds: impl Fn(&Step) -> bool) -> [u64; 2] {
     steps.each_ref().map(|steps| {
-        let may_be = |step: &Step| step.tests.iter().any(|test| may_pass(test, mnemonic));
         let steps = steps.iter().take(STEPS_MAX).enumerate();
-        steps.filter(|(_, step)| may_be(step)).fold(0, |bits, (bit, _)| bits | 1 << bit)
+        steps.filter(|(_, step)| holds(step)).fold(0, |bits, (bit, _)| bits | 1 << bit)
     })
 }
 
 impl Seen {
-    /// An instruction was met.
-    fn met(&mut self, mnemonic: Mnemonic, address: u64) {
-        let number = mnemonic as usize;
+    /// An instruction was met: the number of its mnemonic.
+    fn met(&mut self, number: usize) {
         if self.mnemonics.len() <= number {
             self.mnemonics.resize(number + 1, false);
         }
         if let Some(is_met) = self.mnemonics.get_mut(number) {
             *is_met = true;
         }
-        self.has_kernel |= is_kernel(address);
     }
 
     fn met_function(&mut self, name: &str) {

@@ -172,11 +172,14 @@ impl<'p, P: Program> Delta<'p, P> {
             Some(function) => function.name,
             None => program.unnamed(space, address),
         });
-        seen.join(marks.seen);
+        seen.join(marks.into_seen());
         Answer { profile, seen }
     }
 
     /// Instructions of a block may be steps.
+    ///
+    /// Not inlined, so that what is done of all other blocks is: by then it is some ten instructions.
+    #[inline(never)]
     fn look(&mut self, block: &Block, graph: &Graph, moment: &Moment) {
         let (space, last) = (self.marks.space(), block.instructions.saturating_sub(1));
         for mark in self.marks.of(block, graph) {
@@ -255,6 +258,24 @@ impl Intervals<'_> {
         self.profile.add(Case { who, from, to, instructions, ns, is_untraced });
     }
 
+    /// Something was between two instructions.
+    #[inline(never)]
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Overflow | Event::Cut => self.cut(),
+            Event::Disabled { .. } => self.was_off = true,
+            Event::AsyncBranch { from, .. } => self.interrupts.interrupt(is_kernel(from)),
+            // Without event trace the flag is never set.
+            Event::Mode { interrupts, .. } => {
+                self.has_event_trace |= interrupts;
+                if self.has_event_trace {
+                    self.interrupts.set(interrupts);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Code is missing, or ends.
     fn cut(&mut self) {
         if self.to.is_none() {
@@ -276,20 +297,11 @@ impl<P: Program> TimedSink for Delta<'_, P> {
         self.instructions += u64::from(block.instructions);
     }
 
+    #[inline]
     fn event(&mut self, _: u64, event: Event, _: &Moment) {
-        let intervals = &mut self.intervals;
-        match event {
-            Event::Overflow | Event::Cut => intervals.cut(),
-            Event::Disabled { .. } => intervals.was_off = true,
-            Event::AsyncBranch { from, .. } => intervals.interrupts.interrupt(is_kernel(from)),
-            // Without event trace the flag is never set.
-            Event::Mode { interrupts, .. } => {
-                intervals.has_event_trace |= interrupts;
-                if intervals.has_event_trace {
-                    intervals.interrupts.set(interrupts);
-                }
-            }
-            _ => {}
+        // Most are packets of time.
+        if !matches!(event, Event::Packet { .. }) {
+            self.intervals.happen(event);
         }
     }
 

@@ -4,6 +4,7 @@ use super::pattern::{Prefix, Test, What};
 use crate::program::{Function, Program};
 use iced_x86::{Formatter, Instruction, IntelFormatter, Mnemonic, OpKind};
 use mote_pt::image::Space;
+use mote_pt::insn::Kind;
 
 /// A class of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +56,19 @@ pub(super) fn may_pass(test: &Test, mnemonic: Mnemonic) -> bool {
     }
 }
 
+/// Whether one with these prefixes may.
+pub(super) fn may_pass_prefix(test: &Test, has_lock: bool, has_rep: bool) -> bool {
+    match test.prefix {
+        None => true,
+        Some(Prefix::Lock) => has_lock,
+        Some(Prefix::Rep) => has_rep,
+    }
+}
+
 /// Whether an instruction passes a test.
 pub(super) fn passes(test: &Test, at: &Place<'_>, program: &impl Program) -> bool {
-    let has_prefix = match test.prefix {
-        None => true,
-        Some(Prefix::Lock) => at.insn.has_lock_prefix(),
-        Some(Prefix::Rep) => at.insn.has_rep_prefix() || at.insn.has_repne_prefix(),
-    };
+    let kind = Kind::of(at.insn);
+    let has_prefix = may_pass_prefix(test, kind.has_lock(), kind.has_rep());
     let is_it = match &test.what {
         What::Any => true,
         What::Entry => at.function.is_some() && at.offset == 0,
