@@ -1,9 +1,10 @@
 //! The recorder's side: programs attached, and what they have copied read.
 
+use crate::error::Error;
 use crate::places::{self, BYTES, Control, HEAD_BITS, HEADS_AT, Head, PAGES_AT, PROCESSES, SLOTS, kind};
 use crate::programs;
 use mote_builder::{Field, field};
-use mote_catalog::btf::{self, Btf};
+use mote_catalog::btf::Btf;
 use mote_generate::namespace::{Task, member};
 use mote_kernel::attach::{self, Link};
 use mote_kernel::load::{Kind, Program};
@@ -12,23 +13,6 @@ use mote_sys::mem::PAGE_BYTES;
 
 /// The number of the outermost pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const OUTERMOST: &str = "pid:[4026531836]";
-
-/// Why code cannot be copied when it becomes executable.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The kernel does not let us, or cannot.
-    #[error(transparent)]
-    Kernel(#[from] mote_kernel::Error),
-    /// The kernel does not describe its types.
-    #[error(transparent)]
-    Types(#[from] btf::Error),
-    /// Processes have other numbers for the kernel's programs than for the recorder.
-    #[error(
-        "the recorder is in a pid namespace of its own, which the kernel's programs do not see: record from outside"
-    )]
-    Namespace,
-}
 
 /// What has become of memory that may be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +76,6 @@ impl Collector {
             return Err(Error::Namespace);
         }
         let btf = Btf::of_kernel()?;
-        let memory = |errno| mote_kernel::Error::memory("copies of code", BYTES.into(), errno);
         let watched = Create {
             map_type: MapType::Hash,
             key_bytes: 4,
@@ -105,8 +88,8 @@ impl Collector {
         let mut collector = Collector {
             links: Vec::new(),
             programs: Vec::new(),
-            memory: Mapped::create("mote_jitcode", BYTES).map_err(memory)?,
-            watched: Map::make(&watched).map_err(memory)?,
+            memory: Mapped::create("mote_jitcode", BYTES).map_err(Error::memory)?,
+            watched: Map::make(&watched).map_err(Error::memory)?,
             read: 0,
             page: vec![0; PAGE_BYTES],
         };
@@ -114,9 +97,11 @@ impl Collector {
         Ok(collector)
     }
 
-    fn load(&mut self, btf: &Btf) -> Result<(), mote_kernel::Error> {
-        let cpus = mote_sys::process::possible_cpus().map_err(mote_kernel::Error::Map)?;
-        let missing = |what: &str| mote_generate::Error::Types(format!("the kernel's BTF has no {what}"));
+    fn load(&mut self, btf: &Btf) -> Result<(), Error> {
+        let cpus = mote_sys::process::possible_cpus().map_err(Error::Cpus)?;
+        let missing = |what: &str| {
+            mote_kernel::Error::from(mote_generate::Error::Types(format!("the kernel's BTF has no {what}")))
+        };
         let tgid: Field<Task, u32> = member(btf, "tgid").ok_or_else(|| missing("task_struct.tgid"))?;
         // What is forked is watched before its system calls are.
         for (name, insns) in
@@ -136,8 +121,8 @@ impl Collector {
     /// # Errors
     /// There are too many.
     pub fn watch(&self, pid: i32) -> Result<(), Error> {
-        let memory = |errno| mote_kernel::Error::memory("a process that makes code", 8, errno);
-        Ok(self.watched.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes()).map_err(memory)?)
+        let watched = self.watched.update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes());
+        watched.map_err(|errno| Error::Watch { pid, errno })
     }
 
     /// Watches all processes.

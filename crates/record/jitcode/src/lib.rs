@@ -21,10 +21,13 @@
 //! | `places` | what lies where in the memory that programs and collector share |
 //! | `programs` | the programs |
 //! | `collector` | attaches them, and reads what they have copied |
+//! | `error` | why they cannot |
 #![forbid(unsafe_code)]
 
 mod collector;
+mod error;
 mod places;
 mod programs;
 
-pub use collector::{Change, Collector, Error, What};
+pub use collector::{Change, Collector, What};
+pub use error::Error;

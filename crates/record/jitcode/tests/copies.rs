@@ -280,3 +280,18 @@ fn processes_that_are_forked_are_watched() {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(seen(&mut collector, child as u32, memory.start(), 1), [Seen::Page(0, 0xc3)]);
 }
+
+#[test]
+fn too_many_processes_are_refused_with_what_to_do() {
+    let _alone = ONE_BY_ONE.lock();
+    let Some(collector) = attach() else { return };
+    // Numbers that no process has.
+    const FIRST: i32 = 1 << 30;
+    let refused = (FIRST..FIRST + 10_000).find_map(|pid| collector.watch(pid).err().map(|why| (pid, why)));
+    let Some((pid, why)) = refused else { panic!("10,000 processes are watched") };
+    let said = why.to_string();
+    assert!(said.contains("8,192 processes are watched") && said.contains("-p"), "{said}");
+    // One that is forgotten makes room.
+    collector.forget(FIRST);
+    collector.watch(pid).expect("there is room");
+}
