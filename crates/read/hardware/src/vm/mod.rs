@@ -34,6 +34,7 @@ mod merge;
 mod names;
 mod status;
 mod summary;
+mod threads;
 mod waits;
 
 pub use clock::{Clock, Rates};
@@ -43,4 +44,5 @@ pub use machine::{Counts, Machine};
 pub use merge::merge;
 pub use names::{BadLine, Names};
 pub use summary::{Cpu, Process, Sum, Summary, Vcpu, VcpuId};
+pub use threads::{Schedule, Thread, Votes, Winner};
 pub use waits::Waits;

@@ -70,6 +70,16 @@ impl Names {
         Some(())
     }
 
+    /// Names a vCPU that has no name.
+    pub fn suggest_vmcs(&mut self, vmcs: Vmcs, name: &str) {
+        self.vmcs.entry(vmcs).or_insert_with(|| name.to_owned());
+    }
+
+    /// Names an address space of the host that has no name.
+    pub fn suggest_host(&mut self, space: Space, name: &str) {
+        self.spaces.entry((None, space)).or_insert_with(|| name.to_owned());
+    }
+
     /// The name of a vCPU.
     #[must_use]
     pub fn vmcs(&self, vmcs: Vmcs) -> Option<&str> {

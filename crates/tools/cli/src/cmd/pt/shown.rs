@@ -5,6 +5,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use mote_capture::{Capture, Code, Given, IN_RECORDING, SIDEBAND, Stream, perf};
 use mote_pt::errata::Cpu;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -64,6 +65,30 @@ pub(super) fn recording_with_capture(path: &Path) -> Option<&Path> {
     path.join(IN_RECORDING).join(SIDEBAND).is_file().then_some(path)
 }
 
+/// The packets before events that a recording has kept (`do pt snapshot`), in the order in which they were taken.
+pub(super) fn snapshots(recording: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(recording.join(IN_RECORDING)).into_iter().flatten().flatten();
+    let numbered = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix(SNAPSHOT)?.parse::<u64>().ok()?;
+        Some((number, entry.path())).filter(|(_, path)| path.join(SIDEBAND).is_file())
+    };
+    let mut all: Vec<(u64, PathBuf)> = entries.filter_map(numbered).collect();
+    all.sort_unstable();
+    all.into_iter().map(|(_, path)| path).collect()
+}
+
+/// The recording that a capture is in: it is the capture's directory itself, or one with a snapshot of its packets.
+pub(super) fn recording_of(capture: &Path) -> Option<&Path> {
+    let of_snapshot = || {
+        let is_one = capture.file_name()?.to_str()?.starts_with(SNAPSHOT);
+        recording_with_capture(capture.parent()?.parent()?).filter(|_| is_one)
+    };
+    recording_with_capture(capture).or_else(of_snapshot)
+}
+
+/// How the names of directories with packets before events begin.
+const SNAPSHOT: &str = "snapshot-";
+
 impl Input {
     /// All of a capture.
     pub(super) fn whole(capture: &Path) -> Input {
@@ -73,7 +98,7 @@ impl Input {
 
     /// The recording that the capture is in.
     pub(super) fn within(&self) -> Option<&Path> {
-        recording_with_capture(&self.capture)
+        recording_of(&self.capture)
     }
 
     /// Opens it.

@@ -1,6 +1,7 @@
 //! `mote pt vm`: virtual machines, from the packets of processors alone.
 
 mod ctf;
+mod hosts;
 mod input;
 mod json;
 mod label;
@@ -32,6 +33,10 @@ Examples:
   mote pt vm cap -o trace                       the same as a CTF trace, for other viewers
   mote pt vm cap --html machines.html           pictures: by processors, and by machines
   mote pt vm cpu0.pt cpu1.pt --tsc-hz 2016000000     bare packets
+
+vCPUs are named after their threads where the host says which of them had the processors: in a
+recording with its events (mote record --pt=kernel -a -k sched -k 'kvm:*'), or in a capture whose
+notes have switches of threads. Names of a file go before.
 
 Lines of a file of names:
   vmcs 0x1f3a6000 web, vCPU 0
@@ -70,17 +75,22 @@ pub(super) struct Args {
 
 /// Runs the verb.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let names = names(args)?;
-    let inputs = input::inputs(&args.source)?;
+    let mut names = names(args)?;
+    let (inputs, mut hosts) = input::inputs(&args.source)?;
     let mut summary = Summary::new(names.clone());
-    let counts = read(&inputs, |cpu, interval| summary.add(cpu, interval))?;
+    let mut poll = hosts::Poll::of(&mut hosts);
+    let counts = read(&inputs, |place, interval| {
+        summary.add(place, interval);
+        inputs.get(place).into_iter().for_each(|input| poll.add(input, interval));
+    })?;
     let summary = summary.finish();
+    hosts::name(&mut names, &hosts).iter().for_each(|doubt| say!("{doubt}"));
     let labels = Labels::new(&names, &summary, &inputs);
     if let Some(folder) = &args.output {
         write(folder, &labels)?;
     }
     if let Some(path) = &args.html {
-        let mut pictures = page::Pictures::new(&labels);
+        let mut pictures = page::Pictures::new(&labels, args.source.shown());
         read(&inputs, |cpu, interval| pictures.add(cpu, interval))?;
         super::output::page(path, &pictures.page())?;
     }

@@ -1,5 +1,6 @@
 //! What is read: the packets of each processor, and what is known of its clocks.
 
+use super::hosts::Host;
 use anyhow::ensure;
 use mote_capture::{Bytes, Capture, Of, Part, Processor, of_name, perf};
 use mote_hardware::vm::{Machine, Rates, infer};
@@ -35,6 +36,14 @@ pub(super) struct Source {
     processor: Option<Cpu>,
 }
 
+impl Source {
+    /// What is read, for people.
+    pub(super) fn shown(&self) -> String {
+        let all: Vec<String> = self.captures.iter().map(|path| path.display().to_string()).collect();
+        all.join(", ")
+    }
+}
+
 /// The packets of a processor.
 pub(super) struct Input {
     /// Its number; or the place of its file among the others.
@@ -42,6 +51,8 @@ pub(super) struct Input {
     /// Where it is from, if there are several of that number.
     pub(super) from: Option<String>,
     bytes: Bytes,
+    /// Which of the machines it is of whose threads are known.
+    pub(super) host: Option<usize>,
     /// Its clocks, as far as MTC packets need them.
     pub(super) rates: Option<Rates>,
     /// Its time-stamp counter, in Hz.
@@ -67,12 +78,12 @@ impl Input {
     }
 }
 
-/// The processors of all captures.
+/// The processors of all captures, and the machines of which more is known.
 ///
 /// # Errors
 /// There are none, or they cannot be read.
-pub(super) fn inputs(source: &Source) -> anyhow::Result<Vec<Input>> {
-    let mut all = Vec::new();
+pub(super) fn inputs(source: &Source) -> anyhow::Result<(Vec<Input>, Vec<Host>)> {
+    let (mut all, mut hosts) = (Vec::new(), Vec::new());
     for path in &source.captures {
         let from = (source.captures.len() > 1).then(|| path.display().to_string());
         let add =
@@ -81,7 +92,10 @@ pub(super) fn inputs(source: &Source) -> anyhow::Result<Vec<Input>> {
             let capture = Capture::open(path)?;
             let of_cpus = capture.streams().filter_map(|stream| Some((stream.cpu()?, stream.bytes.clone())));
             let before = all.len();
-            all.extend(of_cpus.map(|stream| add(stream, capture.processor())));
+            let host = Host::of(path, &capture);
+            let number = host.is_some().then_some(hosts.len());
+            hosts.extend(host);
+            all.extend(of_cpus.map(|stream| Input { host: number, ..add(stream, capture.processor()) }));
             ensure!(
                 all.len() > before,
                 "{} has packets of threads only; virtual machines are seen in those of processors",
@@ -99,7 +113,7 @@ pub(super) fn inputs(source: &Source) -> anyhow::Result<Vec<Input>> {
     if numbers.is_sorted_by(|one, next| one < next) {
         all.iter_mut().for_each(|input| input.from = None);
     }
-    Ok(all)
+    Ok((all, hosts))
 }
 
 fn input(source: &Source, from: &Option<String>, (cpu, bytes): (u32, Bytes), processor: &Processor) -> Input {
@@ -111,7 +125,7 @@ fn input(source: &Source, from: &Option<String>, (cpu, bytes): (u32, Bytes), pro
     let rates = known.or_else(|| Some(Rates { tsc_hz, ..inferred(&bytes)? }));
     let errata = source.processor.map_or_else(|| processor.errata(), Errata::of);
     let bytes = bytes.in_parts_of(PART).with_errata(errata);
-    Input { cpu, from: from.clone(), bytes, rates, tsc_hz }
+    Input { cpu, from: from.clone(), bytes, host: None, rates, tsc_hz }
 }
 
 /// What MTC packets mean, by themselves.

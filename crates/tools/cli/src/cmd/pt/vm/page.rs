@@ -14,6 +14,8 @@ const PROCESSES: usize = 64;
 /// Takes intervals, and becomes a page.
 pub(super) struct Pictures<'l> {
     labels: &'l Labels<'l>,
+    /// What was read.
+    about: String,
     processors: BTreeMap<usize, Row>,
     vcpus: BTreeMap<VcpuId, Vcpu>,
     /// Intervals that are too many, or of processes that are.
@@ -58,8 +60,8 @@ impl Row {
 }
 
 impl<'l> Pictures<'l> {
-    pub(super) fn new(labels: &'l Labels<'l>) -> Pictures<'l> {
-        Pictures { labels, processors: BTreeMap::new(), vcpus: BTreeMap::new(), left_out: 0 }
+    pub(super) fn new(labels: &'l Labels<'l>, about: String) -> Pictures<'l> {
+        Pictures { labels, about, processors: BTreeMap::new(), vcpus: BTreeMap::new(), left_out: 0 }
     }
 
     /// Takes an interval; those without times are in no picture.
@@ -122,16 +124,14 @@ impl<'l> Pictures<'l> {
             tracks.extend(of_it.map(|(space, row)| row.named(labels.process(id.vm, space), 2)));
         }
         let machines = view("Machines, vCPUs, processes: what they do", tracks);
-        let about = match self.left_out {
-            0 => String::new(),
-            left => {
-                let intervals = counted_grouped(left, "interval is", "intervals are");
-                let most = grouped(SHOWN as u64);
-                format!(
-                    "{intervals} not in every row: a row has at most {most}, a vCPU at most {PROCESSES} processes"
-                )
-            }
-        };
+        let mut about = self.about;
+        if self.left_out > 0 {
+            let intervals = counted_grouped(self.left_out, "interval is", "intervals are");
+            let most = grouped(SHOWN as u64);
+            about += &format!(
+                "; {intervals} not in every row: a row has at most {most}, a vCPU at most {PROCESSES} processes"
+            );
+        }
         Page { title: "Virtual machines".to_owned(), about, views: vec![resources, machines] }.html()
     }
 }
