@@ -145,8 +145,24 @@ pub(crate) fn the_packets_before_an_event_are_kept() {
     }
     let told = said.iter().filter(|text| text.starts_with("hardware trace of the 5.")).collect::<Vec<_>>();
     assert!(told.len() == 2 && told[0].contains("before hardware_trace:beat (thread "), "{said:?}");
+    calls_are_among_events(&dir, [beats[2], beats[4]]);
     // The last packets of all are there, as ever.
-    mote(&["pt", "stats"], &dir);
+    mote(&["pt", "check"], &dir);
+}
+
+/// Calls that were executed before each of these events are among all events, and each of them once.
+fn calls_are_among_events(dir: &Path, events: [&Value; 2]) {
+    let all = json(&mote(&["view", "--pt", "--time", "monotonic", "--format", "json"], dir));
+    let calls: Vec<&Value> = all.iter().filter(|event| event["event"] == "f:leaf").collect();
+    let time = |event: &Value| event["time"].as_u64().expect("a time");
+    for event in events.map(time) {
+        let before = (event - WANTED_NS + PERIOD_NS)..event;
+        let count = calls.iter().filter(|call| before.contains(&time(call))).count();
+        assert!(count as u64 >= WANTED_NS / PERIOD_NS / 4, "{count} calls before {event}");
+    }
+    let place = |call: &Value| (call["cpu"].as_u64(), call["time"].as_u64(), call["tid"].as_u64());
+    let once: std::collections::BTreeSet<_> = calls.iter().map(|call| place(call)).collect();
+    assert_eq!(once.len(), calls.len(), "calls of several captures are told once");
 }
 
 /// A snapshot that is whole, for an event.

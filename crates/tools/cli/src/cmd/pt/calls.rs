@@ -15,8 +15,8 @@ use mote_pt::image::Space;
 use mote_pt::time::calls::{TimedCallSink, TimedCalls};
 use mote_pt::time::{Span, TimedSink};
 use mote_words::{counted_grouped, grouped};
-pub(super) use recording::DOMAIN;
 use recording::Recording;
+pub(super) use recording::{DOMAIN, Reported};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -111,16 +111,30 @@ fn record(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// They cannot be read or written; there are no times.
 pub(super) fn write(input: &shown::Input, clock_of: Option<&Path>, folder: &Path) -> anyhow::Result<u64> {
+    write_behind(input, clock_of, folder, &mut Reported::default())
+}
+
+/// The same, without those that were `reported`; adds its own to these.
+pub(super) fn write_behind(
+    input: &shown::Input,
+    clock_of: Option<&Path>,
+    folder: &Path,
+    reported: &mut Reported,
+) -> anyhow::Result<u64> {
     let mut made = None;
     input.with_streams(|capture, stream, code| {
         let recording = match &mut made {
             Some(recording) => recording,
-            None => made.insert(Recording::create(folder, capture, clock_of, input.within())?),
+            None => {
+                let recording = Recording::create(folder, capture, clock_of, input.within())?;
+                made.insert(recording.behind(reported.clone()))
+            }
         };
         recording.add(capture, stream, code)
     })?;
     let recording = made.with_context(|| format!("{} has no packets", input.capture.display()))?;
-    let (calls, untimed) = recording.finish()?;
+    let (calls, untimed, all) = recording.finish()?;
+    *reported = all;
     if untimed > 0 {
         say!("{} before the first packet of time left out", counted_grouped(untimed, "call", "calls"));
     }

@@ -1,6 +1,7 @@
 //! Recordings as they are shown: with the calls of their hardware trace among the events, if that is wanted.
 
-use super::{calls, shown};
+use super::calls::Reported;
+use super::{calls, output, shown};
 use anyhow::ensure;
 use mote_ctf::model::EnvValue;
 use mote_timeline::Trace;
@@ -36,7 +37,21 @@ pub(crate) fn open(dir: &Path, with_calls: bool) -> anyhow::Result<Merged> {
     );
     let place = tempfile::Builder::new().prefix("mote-calls-").tempdir()?;
     let folder = place.path().join("calls");
-    calls::write(&shown::Input::whole(dir), None, &folder)?;
+    output::make(&folder)?;
+    // What was kept before events comes first: the last packets may have some of it again.
+    let (mut reported, mut has_any, mut failed) = (Reported::default(), false, Vec::new());
+    let captures = shown::snapshots(dir).into_iter().chain([dir.to_owned()]);
+    for (number, capture) in captures.enumerate() {
+        let to = folder.join(number.to_string());
+        match calls::write_behind(&shown::Input::whole(&capture), None, &to, &mut reported) {
+            Ok(_) => has_any = true,
+            Err(why) => failed.push((capture, why)),
+        }
+    }
+    if !has_any && let Some((_, why)) = failed.pop() {
+        return Err(why);
+    }
+    failed.iter().for_each(|(capture, why)| say!("{}: no calls: {why:#}", capture.display()));
     Ok(Merged { trace: Trace::open_with(dir, Some(&folder))?, _calls: Some(place) })
 }
 

@@ -39,7 +39,13 @@ pub(super) struct Recording {
     /// Calls that have no time, which no trace can hold.
     untimed: u64,
     calls: u64,
+    reported: Reported,
 }
+
+/// Until when calls of each processor were told already: those that have ended up to then are left out. Captures of one
+/// recording may have the same packets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reported(HashMap<u32, u64>);
 
 /// The classes of events: a function's name, by number.
 #[derive(Default)]
@@ -96,7 +102,14 @@ impl Recording {
             functions: Functions::default(),
             untimed: 0,
             calls: 0,
+            reported: Reported::default(),
         })
+    }
+
+    /// Leaves out what others have told.
+    #[must_use]
+    pub(super) fn behind(self, reported: Reported) -> Recording {
+        Recording { reported, ..self }
     }
 
     /// Adds the calls of a stream; of a processor's, each thread's.
@@ -118,26 +131,33 @@ impl Recording {
             untimed: 0,
             calls: 0,
             failed: None,
+            reported: stream.cpu().and_then(|cpu| self.reported.0.get(&cpu).copied()),
+            last: None,
         });
         let calls = |tid| TimedCalls::new(Thread::new(&events, tid, capture));
         let mut sink = PerThread::new(stream.tid(), calls);
         follow(capture, stream, code, &mut sink)?;
         drop(sink);
         let mut events = events.into_inner();
+        if let Some((cpu, last)) = stream.cpu().zip(events.last) {
+            let reported = self.reported.0.entry(cpu).or_default();
+            *reported = last.max(*reported);
+        }
         (self.untimed, self.calls) = (self.untimed + events.untimed, self.calls + events.calls);
         let written = events.failed.take().map_or(Ok(()), Err);
         written.and_then(|()| events.file.write_all(&events.events.finish())).with_context(cannot)
     }
 
-    /// Writes the metadata. Returns how many calls there are, and how many have no time and are left out.
+    /// Writes the metadata. Returns how many calls there are, how many have no time and are left out, and until when
+    /// they are told.
     ///
     /// # Errors
     /// They cannot be written.
-    pub(super) fn finish(self) -> anyhow::Result<(u64, u64)> {
+    pub(super) fn finish(self) -> anyhow::Result<(u64, u64, Reported)> {
         let path = self.folder.join("metadata");
         let class = trace_class(self.clock.class, self.functions.names);
         fs::write(&path, tsdl(&class)?).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok((self.calls, self.untimed))
+        Ok((self.calls, self.untimed, self.reported))
     }
 }
 
@@ -234,6 +254,10 @@ struct Events<'r> {
     untimed: u64,
     calls: u64,
     failed: Option<io::Error>,
+    /// Up to this time others have told them.
+    reported: Option<u64>,
+    /// When the last one ended.
+    last: Option<u64>,
 }
 
 impl Events<'_> {
@@ -243,6 +267,10 @@ impl Events<'_> {
             self.untimed += 1;
             return;
         };
+        if self.reported.is_some_and(|reported| to <= reported) {
+            return;
+        }
+        self.last = self.last.max(Some(to));
         let (functions, code) = (&mut *self.functions, self.code);
         let number = self.numbers.entry(function).or_insert_with(|| functions.number(name(code, function)));
         let number = *number;
