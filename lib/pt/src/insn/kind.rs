@@ -1,4 +1,4 @@
-//! What an instruction is, in two bytes: kept of each that was decoded, so that who looks for some of them need not
+//! What an instruction is, in two bytes: kept of each that was decoded, so that a search for some of them need not
 //! decode all of them again.
 
 use iced_x86::{Instruction, Mnemonic};
