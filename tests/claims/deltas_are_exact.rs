@@ -216,6 +216,18 @@ fn pages_have_what_is_printed() {
     assert_eq!(views[3]["rows"].as_array().map(Vec::len), Some(5));
 }
 
+/// The parts of a sunburst that differ from another one, by name, and how.
+fn changes(root: &Value) -> Vec<(String, String)> {
+    let (mut waiting, mut found) = (vec![root], Vec::new());
+    while let Some(slice) = waiting.pop() {
+        waiting.extend(slice["parts"].as_array().into_iter().flatten());
+        let change = slice["change"].as_str().map(str::to_owned);
+        found.extend(change.map(|change| (slice["name"].as_str().unwrap_or_default().to_owned(), change)));
+    }
+    found.sort();
+    found
+}
+
 /// Two builds, one of which calls a function of 4 instructions, 7 times.
 #[test]
 fn what_one_build_has_alone_is_found() {
@@ -248,6 +260,10 @@ fn what_one_build_has_alone_is_found() {
         waiting.extend(slice["parts"].as_array().into_iter().flatten());
     }
     assert_eq!(sum, number(&objects[0]["instructions"][1]));
+    // What differs is marked on its side.
+    assert_eq!(changes(&data["views"][1]["root"]), [("worker".to_owned(), "less".to_owned())]);
+    let marked = [("extra".to_owned(), "alone".to_owned()), ("worker".to_owned(), "more".to_owned())];
+    assert_eq!(changes(&data["views"][2]["root"]), marked);
     // What calls it has the calls more, and nothing else differs.
     let others: Vec<Value> =
         paths.iter().filter(|path| path["only"].is_null()).map(|path| name(path)).collect();

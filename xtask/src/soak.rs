@@ -4,6 +4,7 @@
 //! The last result of each part stands in `docs/FIGURES.md`, where `--write` puts it as soon as the part has ended.
 
 mod figures;
+mod pages;
 
 use crate::run::{self, Counts};
 use crate::test::{self, LOOM, LOOM_TESTS, SHUTTLE, SHUTTLE_TESTS};
@@ -25,7 +26,7 @@ struct Part {
     run: fn(&mut Soak) -> anyhow::Result<bool>,
 }
 
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part { name: "torture-ring", percent: 10, run: |soak| soak.torture("ring") },
     Part { name: "torture-patch", percent: 10, run: |soak| soak.torture("patch") },
     Part { name: "torture-functions", percent: 5, run: |soak| soak.torture("functions") },
@@ -36,6 +37,7 @@ const PARTS: [Part; 12] = [
     Part { name: "schedules", percent: 5, run: Soak::schedules },
     Part { name: "programs", percent: 5, run: Soak::programs },
     Part { name: "real-programs", percent: 0, run: Soak::real_programs },
+    Part { name: "pages", percent: 0, run: Soak::pages },
     Part { name: "fuzz", percent: 35, run: Soak::fuzz },
     Part { name: "package", percent: 0, run: Soak::package },
 ];
@@ -273,6 +275,24 @@ impl Soak {
         self.size = "all".to_owned();
         self.found = format!("{instructions} instructions of {programs} programs as they were executed");
         Ok(passed)
+    }
+
+    /// Pictures of pages, into `target/pages`.
+    fn pages(&mut self) -> anyhow::Result<bool> {
+        if !tools::wanted(pages::BROWSER) {
+            self.counts.skip(&format!("{} is not installed: nothing draws pages", pages::BROWSER));
+            return Ok(true);
+        }
+        if !self.cargo(&["build", "--release", "-p", "mote-cli", "--bin", "mote"], &[], &[])? {
+            return Ok(false);
+        }
+        let (mote, folder) = (root().join("target/release/mote"), root().join("target/pages"));
+        let drawn = pages::draw(&mote, tools::guest_kernel().as_deref(), &folder)?;
+        drawn.missing.iter().for_each(|why| self.counts.skip(why));
+        drawn.wrong.iter().for_each(|why| println!("{why}"));
+        self.size = format!("{} pictures", drawn.pictures);
+        self.found = "pictures are in target/pages".to_owned();
+        Ok(drawn.wrong.is_empty())
     }
 
     fn fuzz(&mut self) -> anyhow::Result<bool> {

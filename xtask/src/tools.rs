@@ -95,6 +95,25 @@ fn install() -> anyhow::Result<()> {
 const KERNEL: &str = "linux-image-cloud-amd64";
 const KERNEL_FOLDER: &str = "target/kernel";
 
+/// The kernel that was fetched for guests, if it was.
+pub(crate) fn guest_kernel() -> Option<PathBuf> {
+    Some(root().join(KERNEL_FOLDER).join("vmlinuz")).filter(|place| place.is_file())
+}
+
+/// Whether a program is there that only few chores need: installed first, where it is not and we may. Its package has
+/// its name.
+pub(crate) fn wanted(program: &str) -> bool {
+    if !is_there(program) && is_root() && is_there("apt-get") {
+        println!("installing {program}");
+        let installed =
+            apt(&["update", "-qq"]).and_then(|()| apt(&["install", "-y", "-qq", "--no-remove", program]));
+        if let Err(why) = installed {
+            println!("{program} is not installed: {why:#}");
+        }
+    }
+    is_there(program)
+}
+
 /// Fetches a kernel for a guest, where none is there yet.
 fn kernel() -> anyhow::Result<()> {
     let folder = root().join(KERNEL_FOLDER);

@@ -111,9 +111,24 @@ pub struct Slice {
     /// It is drawn in the colours of the kernel.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kernel: bool,
+    /// How it differs from another tree. Where any part does, all others are pale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
     /// Its parts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Slice>,
+}
+
+/// What a part is, beside that of another tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The other tree has none.
+    Alone,
+    /// It weighs more by itself, or was there more often.
+    More,
+    /// It weighs less.
+    Less,
 }
 
 /// A row of what was so from when to when.

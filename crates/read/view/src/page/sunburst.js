@@ -3,7 +3,7 @@ VIEWS.sunburst = (section, view) => {
   const size = 900, middle = size / 2, ringsMax = 14, hole = 60, narrowest = .0006;
   const details = make("div", {class: "details"});
   const picture = draw("svg", {viewBox: `0 0 ${size} ${size}`, role: "img"});
-  section.append(details, picture);
+  const changes = {alone: "only here", more: "more than in the other", less: "less than in the other"};
   // Not by recursion: how deep calls are is the program's affair.
   const nodes = [];
   const waiting = [[view.root, null]];
@@ -16,6 +16,14 @@ VIEWS.sunburst = (section, view) => {
   }
   for (let at = nodes.length - 1; at > 0; at--) nodes[at].parent.total += nodes[at].total;
   for (const node of nodes) node.children.sort((a, b) => b.total - a.total);
+  // Where parts differ from another tree, these have the colours.
+  const isOfTwo = nodes.some(node => node.part.change);
+  if (isOfTwo) {
+    const keys = Object.entries(changes).filter(([change]) => nodes.some(node => node.part.change === change));
+    section.append(make("div", {class: "legend"},
+      ...keys.map(([change, words]) => make("span", {}, make("i", {class: change}), words))));
+  }
+  section.append(details, picture);
   const root = nodes[0];
   let top = root, chosen = root, pattern = null;
   const path = node => node ? [...path(node.parent), node.part.name] : [];
@@ -24,7 +32,8 @@ VIEWS.sunburst = (section, view) => {
   function tell(node) {
     const of = node.parent ? `, ${share(node, node.parent).toFixed(1)} % of its caller's` : "";
     details.textContent = `${path(node).join(" > ")}\n${amount(node.total, view.unit)} (${share(node, root).toFixed(2)} % of all${of}), ` +
-      `its own ${amount(node.part.own, view.unit)}${node.part.note ? "; " + node.part.note : ""}`;
+      `its own ${amount(node.part.own, view.unit)}${node.part.note ? "; " + node.part.note : ""}` +
+      (node.part.change ? `; ${changes[node.part.change]}` : "");
   }
 
   function arc(inner, outer, from, to) {
@@ -82,7 +91,9 @@ VIEWS.sunburst = (section, view) => {
       }
       if (level === 0) continue;
       const [inner, outer] = [hole + (level - 1) * width, hole + level * width];
-      const shape = draw("path", {d: arc(inner, outer, from, to), fill: colour(node.part.name, node.part.kernel)}, picture);
+      const fill = isOfTwo ? "var(--pale)" : colour(node.part.name, node.part.kernel);
+      const shape = draw("path", {d: arc(inner, outer, from, to), fill}, picture);
+      if (node.part.change) shape.classList.add(node.part.change);
       const isFound = pattern !== null && pattern.test(node.part.name);
       shape.classList.toggle("found", isFound);
       shape.classList.toggle("dim", pattern !== null && !isFound);

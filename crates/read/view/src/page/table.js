@@ -2,9 +2,15 @@
 VIEWS.table = (section, view) => {
   const isNumber = column => view.rows.every(row => row[column] === null || typeof row[column] === "number");
   const numbers = view.columns.map((_, column) => isNumber(column));
+  // What is short, and what is to be typed, is not broken.
+  const isEach = (column, holds) => view.rows.every(row => typeof row[column] === "string" && holds(row[column]));
+  const kind = column => numbers[column] ? "number" :
+    view.rows.length && isEach(column, text => text.startsWith("mote ")) ? "text code" :
+    isEach(column, text => text.length <= 28) ? "text short" : "text";
+  const kinds = view.columns.map((_, column) => kind(column));
   const body = make("tbody");
   const rows = view.rows.map(values => {
-    const cells = values.map((value, column) => make("td", {class: numbers[column] ? "number" : "text"},
+    const cells = values.map((value, column) => make("td", {class: kinds[column]},
       value === null ? "" : numbers[column] ? grouped(value) : value));
     return {values, element: make("tr", {}, ...cells)};
   });

@@ -2,6 +2,7 @@
 
 mod found;
 mod json;
+mod marks;
 mod page;
 mod text;
 

@@ -34,7 +34,7 @@ pub(super) fn slices(
             own: own[number],
             note: if is_root { String::new() } else { note(node) },
             kernel: !is_root && named.is_kernel,
-            parts: Vec::new(),
+            ..Slice::default()
         };
         made.push((is_shown && is_large).then(slice));
         // What is too small for a part of its own is its caller's, with all behind it.

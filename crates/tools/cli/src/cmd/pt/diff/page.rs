@@ -1,6 +1,7 @@
 //! The page with pictures.
 
 use super::found::Found;
+use super::marks;
 use crate::cmd::pt::slices::slices;
 use mote_hardware::paths::Difference;
 use mote_view::page::{Page, View};
@@ -18,14 +19,15 @@ pub(super) fn page(found: &Found) -> String {
         columns: columns.map(str::to_owned).into(),
         rows: found.differences.iter().take(SHOWN).map(row).collect(),
     }];
-    for ((read, name), path) in found.sides.iter().zip(["A", "B"]).zip(&found.paths) {
-        let root = slices(
+    for (side, ((read, name), path)) in found.sides.iter().zip(["A", "B"]).zip(&found.paths).enumerate() {
+        let mut root = slices(
             (&read.tree, &read.functions),
             name,
             |node| node.instructions,
             |node| counted_grouped(node.calls, "call", "calls"),
             |_| true,
         );
+        marks::mark(&mut root, side, &found.differences);
         let title = format!("{name}: {path}");
         views.push(View::Sunburst { title, unit: "instructions".to_owned(), root });
     }
