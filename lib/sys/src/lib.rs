@@ -41,6 +41,7 @@ pub mod thread;
 pub mod time;
 pub mod trial;
 pub mod tsc;
+pub mod uffd;
 pub mod user;
 
 pub use raw::Errno;

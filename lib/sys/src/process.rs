@@ -76,6 +76,17 @@ pub fn pidfd_open(pid: i32) -> Result<crate::fd::Fd> {
     Ok(crate::fd::Fd::from_raw(fd as i32))
 }
 
+/// A descriptor of ours for what another process has as `number` (pidfd_getfd(2), Linux 5.6); closed by execve(2).
+///
+/// # Errors
+/// `EPERM` without the right to trace it; `EBADF` where it has none; `ESRCH` when it has ended.
+pub fn descriptor_of(process: &crate::fd::Fd, number: i32) -> Result<crate::fd::Fd> {
+    // SAFETY: no memory.
+    let fd =
+        unsafe { syscall(libc::SYS_pidfd_getfd, [process.raw() as usize, number as usize, 0, 0, 0, 0]) }?;
+    Ok(crate::fd::Fd::from_raw(fd as i32))
+}
+
 /// Leaves the last close of these descriptors, in rising order, to a child that is made for it: where the kernel waits
 /// when it closes something, the calling process does not have to. The caller closes its own ones.
 ///

@@ -18,6 +18,7 @@ const GETSIGMASK: usize = 0x420a;
 const SETSIGMASK: usize = 0x420b;
 const SETOPTIONS: usize = 0x4200;
 const LISTEN: usize = 0x4208;
+const SEQUENCES: usize = 0x420f;
 /// Have the thread stop in exec (`PTRACE_O_TRACEEXEC`), and the event of that stop.
 const OPTION_EXEC: usize = 1 << 4;
 const EVENT_EXEC: i32 = 4;
@@ -236,6 +237,29 @@ pub fn set_signal_mask(tid: i32, mask: u64) -> Result<()> {
     let arguments = [SETSIGMASK, tid as usize, size_of::<u64>(), &raw const mask as usize, 0, 0];
     // SAFETY: the kernel reads one `u64`; it changes another process, and nothing of ours.
     unsafe { syscall(libc::SYS_ptrace, arguments) }.map(drop)
+}
+
+/// What `PTRACE_GET_RSEQ_CONFIGURATION` says (`struct ptrace_rseq_configuration`).
+#[repr(C)]
+#[derive(Default)]
+struct Sequences {
+    area: u64,
+    bytes: u32,
+    signature: u32,
+    flags: u32,
+    _free: u32,
+}
+
+/// Where a stopped thread has told the kernel that its restartable sequences are (`struct rseq`); 0 where it has none.
+///
+/// # Errors
+/// `ESRCH` when it has not stopped, `EIO` before Linux 5.13.
+pub fn sequences(tid: i32) -> Result<u64> {
+    let mut found = Sequences::default();
+    let arguments = [SEQUENCES, tid as usize, size_of::<Sequences>(), &raw mut found as usize, 0, 0];
+    // SAFETY: the kernel writes one structure of this size, borrowed exclusively.
+    unsafe { syscall(libc::SYS_ptrace, arguments) }?;
+    Ok(found.area)
 }
 
 /// Lets a stopped thread go, with the signal that it was about to take, or 0.

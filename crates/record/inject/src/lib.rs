@@ -23,21 +23,25 @@
 //! - A thread that may be in the middle of its allocator is not chosen: one in a signal handler, one that waits for a
 //!   lock.
 //!
-//! Into a program that carries nothing of ours, a library is loaded by the same way ([`Visit`]).
+//! Into a program that carries nothing of ours, a library is loaded by the same way ([`Visit`]), or a descriptor made
+//! there by which it is seen which of its pages are written to ([`tracker`]).
 
 mod arch;
 mod code;
 mod error;
 mod image;
 mod join_point;
+mod placed;
 mod shared;
 mod start;
 mod stop;
 mod target;
 mod thread;
+mod track;
 mod visit;
 
 pub use error::Error;
 pub use start::{Starts, Wish, at_start};
 pub use target::{Patience, Target};
+pub use track::tracker;
 pub use visit::{Load, Loaded, Visit, open_to_traps, was_visited};

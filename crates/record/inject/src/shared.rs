@@ -1,4 +1,4 @@
-//! What the code that is sent into a process shares with us (`visit`, and the code itself in `arch`).
+//! What the code that is sent into a process shares with us (`visit`, `track`, and the code itself in `arch`).
 
 /// The words behind the code, in bytes from the first one: filled in with it, but for the last two.
 pub(crate) mod words {
@@ -92,4 +92,18 @@ pub(crate) mod area {
     pub(crate) const JOIN: u32 = 6;
     /// How often it is looked whether it may go on, every millisecond.
     pub(crate) const LOOKS: u32 = 20_000;
+}
+
+/// What the code has that makes a userfaultfd(2).
+pub(crate) mod track {
+    /// The one word behind it: why the call was interrupted (`mote_layout::join::restart`).
+    pub(crate) const KIND: usize = 0;
+    /// How long it waits before it looks whether it may go on.
+    pub(crate) const PAUSE_NS: u32 = 1_000_000;
+    /// How often it does.
+    pub(crate) const LOOKS: u32 = 1000;
+    /// The third argument of the call in which it waits, which has no meaning for the kernel.
+    pub(crate) const MARK: u32 = 0x6d6f_7465;
+    /// Which argument the descriptor is, or an error below 0.
+    pub(crate) const MADE: usize = 4;
 }

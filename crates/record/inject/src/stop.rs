@@ -2,10 +2,12 @@
 //! which the kernel sees to.
 
 use crate::arch::Registers;
-use crate::target::Patience;
+use crate::target::{Patience, errno};
 use mote_layout::join::{RESTART_BYTES, restart};
 use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// How long a thread may take to stop: one that waits for a disk does not.
@@ -125,6 +127,25 @@ impl Stopped {
         registers.give(self.tid)
     }
 
+    /// Whether it runs code of its own, or is behind a call that is over: it may be led elsewhere, and back, at any
+    /// instruction but those of a restartable sequence.
+    pub(crate) fn runs(&self, memory: &File) -> bool {
+        let is_usual = self.registers.call().is_some() && !is_restart(self.registers.answer());
+        is_usual
+            && !ptrace::sequences(self.tid).is_ok_and(|area| is_in_sequence(memory, area, self.instruction()))
+    }
+
+    /// Leads it through `code`, which goes back by itself. The word on its stack, below what it uses, changes nothing.
+    ///
+    /// # Errors
+    /// As ptrace(2), or as of its memory; it goes on as it was.
+    pub(crate) fn detour(self, memory: &File, code: u64) -> Result<(), Errno> {
+        let mut registers = self.registers;
+        let (at, back) = registers.detour(code);
+        memory.write_all_at(&back.to_le_bytes(), at).map_err(|why| errno(&why))?;
+        registers.give(self.tid)
+    }
+
     /// Puts a thread that never got beyond the first instruction of `code`, where nothing was changed yet, back into
     /// the call that it was sent from.
     pub(crate) fn put_back(self, code: u64, sent: &Sent) {
@@ -156,6 +177,38 @@ impl Drop for Stopped {
     fn drop(&mut self) {
         let _ = ptrace::detach(self.tid, self.signal);
     }
+}
+
+/// Whether a call that has answered so is to be begun again.
+fn is_restart(answer: i64) -> bool {
+    let kinds = [restart::SYS, restart::NOINTR, restart::NOHAND, restart::RESTARTBLOCK];
+    answer.checked_neg().is_some_and(|kind| kinds.contains(&kind.cast_unsigned()))
+}
+
+/// Whether an instruction is of the restartable sequence that a thread has begun, whose `struct rseq` is at `area`
+/// (linux/rseq.h). What cannot be read may be one.
+fn is_in_sequence(memory: &File, area: u64, instruction: u64) -> bool {
+    /// Where in it the address of the sequence is, and where in that its first instruction and how long it is.
+    const SEQUENCE: u64 = 8;
+    const START: u64 = 8;
+    let mut word = [0; 8];
+    if area == 0 {
+        return false;
+    }
+    if memory.read_exact_at(&mut word, area.wrapping_add(SEQUENCE)).is_err() {
+        return true;
+    }
+    let sequence = u64::from_le_bytes(word);
+    let mut words = [0; 16];
+    if sequence == 0 {
+        return false;
+    }
+    if memory.read_exact_at(&mut words, sequence.wrapping_add(START)).is_err() {
+        return true;
+    }
+    let [start, bytes] = [0, 8].map(|at| words.get(at..at + 8).and_then(|word| word.try_into().ok()));
+    let [start, bytes] = [start, bytes].map(|word| word.map_or(0, u64::from_le_bytes));
+    instruction.wrapping_sub(start) < bytes
 }
 
 fn gone(why: Errno) -> Result<(), Errno> {

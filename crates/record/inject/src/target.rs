@@ -277,6 +277,27 @@ impl Target {
         }
     }
 
+    /// Leads a thread through code that goes back by itself: any that runs code of its own, at whatever instruction.
+    /// The code may neither take a lock nor use memory. `Ok(None)`: none could be led there in time.
+    pub(crate) fn lead(&self, code: u64, patience: Patience<'_>) -> Result<Option<Sent>, Error> {
+        while !patience.is_over() {
+            for tid in self.threads()? {
+                let led = || {
+                    let stopped = Stopped::stop(tid, &patience).ok()??;
+                    let sent = stopped.note();
+                    let is_led = stopped.runs(&self.memory) && stopped.detour(&self.memory, code).is_ok();
+                    is_led.then_some(sent)
+                };
+                if let Some(sent) = apart(led).flatten() {
+                    return Ok(Some(sent));
+                }
+            }
+            self.check()?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(None)
+    }
+
     /// Whether the thread is behind an instruction of the program that enters the kernel.
     fn is_at_call(&self, waiting: &Waiting) -> bool {
         let mut code = [0; join::SYSCALL.len()];

@@ -104,6 +104,14 @@ impl Call {
         Some(Call { number, arguments })
     }
 
+    /// The stack pointer, and the instruction, that such a line ends with.
+    pub(crate) fn place(line: &str) -> Option<(u64, u64)> {
+        let mut words = line.split_ascii_whitespace().rev().map(|word| word.strip_prefix("0x"));
+        let mut number = || u64::from_str_radix(words.next()??, 16).ok();
+        let instruction = number()?;
+        Some((number()?, instruction))
+    }
+
     /// How well a thread suits that is in this call; `None` when not at all.
     pub(crate) fn rank(&self) -> Option<Rank> {
         if self.number == libc::SYS_futex {

@@ -17,17 +17,16 @@
 use crate::arch::visit as code;
 use crate::error::Error;
 use crate::image::{self, Room};
+use crate::placed::Placed;
 use crate::shared::{area, words};
-use crate::stop::{Sent, Stopped, Waiting};
+use crate::stop::{Stopped, Waiting};
 use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
 use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_symbol::mapped;
 use mote_sys::Errno;
 use mote_sys::signal::TRAPS;
-use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -101,63 +100,9 @@ impl Visit {
         let done = self.attend(load, patience.at_most(ATTENDING));
         match done {
             Err(Error::Silent(_) | Error::Over) => take_back(entry, &sent),
-            _ => self.remove_code(&patience, &sent)?,
+            _ => self.placed().remove(&patience, &sent)?,
         }
         done
-    }
-
-    /// Puts back what was where the code is now, once no thread is in it, or will be: the one that was sent takes
-    /// signals with its last instructions, and comes back there from their handlers.
-    fn remove_code(&self, patience: &Patience<'_>, sent: &Sent) -> Result<(), Error> {
-        const LOOKS: u32 = 200;
-        /// So often a thread that runs is not stopped: it may be about to wait.
-        const QUIET: u32 = 3;
-        let code = self.room.address..self.room.address + code::code().len() as u64;
-        // A thread that cannot be looked at now, as it takes a signal or another recorder has stopped it, may be in it.
-        let may_be_in = |tid: i32, look: u32| {
-            let line = mapped::table(&format!("/proc/{}/task/{tid}/syscall", self.target.pid()));
-            let mut words = line.split_ascii_whitespace().rev().map(|word| word.strip_prefix("0x"));
-            let mut number = || u64::from_str_radix(words.next()??, 16).ok();
-            let at = number().and_then(|at| Some((at, number()?)));
-            // It runs: only a stop tells where.
-            let stopped = || {
-                let stopped = Stopped::stop(tid, patience).ok()??;
-                Some((stopped.instruction(), stopped.stack_pointer()))
-            };
-            let at = if at.is_none() && look >= QUIET { apart(stopped).flatten() } else { at };
-            let Some((at, stack)) = at else { return true };
-            // Of others, an earlier recorder may have sent one that has not come yet.
-            let end = if tid == sent.tid { sent.stack_pointer() } else { 0 };
-            code.contains(&at) || self.returns_to(&code, stack, end)
-        };
-        // One that was elsewhere does not come here any more.
-        let mut elsewhere = BTreeSet::new();
-        for look in 0..LOOKS {
-            let threads = self.target.threads()?;
-            for tid in &threads {
-                if !elsewhere.contains(tid) && !may_be_in(*tid, look) {
-                    elsewhere.insert(*tid);
-                }
-            }
-            if threads.iter().all(|tid| elsewhere.contains(tid)) {
-                return self.write_at(self.room.address, &self.room.before);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // What is there does no harm.
-        Ok(())
-    }
-
-    /// Whether an address of `code` lies on a stack, from `stack` on: up to `end`, or, where that is not on it, as far
-    /// as the frame of a signal.
-    fn returns_to(&self, code: &Range<u64>, stack: u64, end: u64) -> bool {
-        const FAR: u64 = 256 << 10;
-        const FRAME: u64 = 16 << 10;
-        let len = end.checked_sub(stack).filter(|len| *len <= FAR).unwrap_or(FRAME);
-        let mut bytes = vec![0; len as usize];
-        let read = self.target.memory().read_at(&mut bytes, stack).unwrap_or(0);
-        let words = bytes.get(..read).unwrap_or_default().as_chunks().0;
-        words.iter().any(|word| code.contains(&u64::from_le_bytes(*word)))
     }
 
     /// Where a thread goes that is stopped at the program's begin; the code is there then.
@@ -168,7 +113,7 @@ impl Visit {
 
     /// Puts back what was where the code is, while no thread is in it.
     pub(crate) fn end_start(&self) -> Result<(), Error> {
-        self.write_at(self.room.address, &self.room.before)
+        self.placed().put_back()
     }
 
     /// Fills the files, and waits for what the process makes of them.
@@ -209,7 +154,7 @@ impl Visit {
         let loaded = image::loaded(pid, memory, load.library, ["mote_load_functions", "mote_join_"]);
         let loaded = loaded.unwrap_or_default().map(u64::to_le_bytes);
         let at = self.room.address + (code::words_at() + words::LOAD_FUNCTIONS) as u64;
-        self.write_at(at, loaded.as_flattened())?;
+        self.placed().write_at(at, loaded.as_flattened())?;
         self.write(area::STATE, &area::GO.to_le_bytes())?;
         loop {
             match self.word(area::STATE)? as u32 {
@@ -253,7 +198,11 @@ impl Visit {
         {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        self.write_at(self.room.address, &bytes)
+        self.placed().put(&bytes)
+    }
+
+    fn placed(&self) -> Placed<'_> {
+        Placed { target: &self.target, room: &self.room }
     }
 
     fn word(&self, at: usize) -> Result<u64, Error> {
@@ -266,12 +215,7 @@ impl Visit {
     }
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.write_at(self.area + at as u64, bytes)
-    }
-
-    fn write_at(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
-        let written = self.target.memory().write_all_at(bytes, address);
-        written.map_err(|_| self.target.why_not())
+        self.placed().write_at(self.area + at as u64, bytes)
     }
 }
 

@@ -1,7 +1,10 @@
 //! The recorder's side: programs attached, and what they have copied read.
 
 use crate::error::Error;
-use crate::places::{self, BYTES, Control, HEAD_BITS, HEADS_AT, Head, PAGES_AT, PROCESSES, SLOTS, kind};
+use crate::places::{
+    self, BYTES, Control, HEAD_BITS, HEADS_AT, Head, PAGES_AT, PROCESS_AT, PROCESSES, SLOTS, TRACKED,
+    TRACKED_BITS, kind,
+};
 use crate::programs;
 use mote_builder::{Field, field};
 use mote_catalog::btf::Btf;
@@ -13,6 +16,9 @@ use mote_sys::mem::PAGE_BYTES;
 
 /// The number of the outermost pid namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const OUTERMOST: &str = "pid:[4026531836]";
+
+/// The tracepoint at faults of programs.
+const FAULTS: &str = "page_fault_user";
 
 /// What has become of memory that may be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +52,13 @@ pub enum What<'a> {
         /// Its first address before.
         from: u64,
     },
+    /// A page of memory that is [tracked](Collector::track) is about to be written to.
+    Written,
+}
+
+/// By which a piece of a process's memory is found.
+fn key(pid: i32, piece: u64) -> u64 {
+    (u64::from(pid.cast_unsigned()) << PROCESS_AT) | piece
 }
 
 /// The programs at work.
@@ -56,6 +69,11 @@ pub struct Collector {
     programs: Vec<Program>,
     memory: Mapped,
     watched: Map,
+    /// Where pages are tracked.
+    tracked: Map,
+    /// Notes the faults of such pages, where the kernel can tell them; attached with the first of them.
+    faults: Option<Program>,
+    notes_faults: bool,
     /// Slots that were read.
     read: u64,
     page: Vec<u8>,
@@ -76,20 +94,23 @@ impl Collector {
             return Err(Error::Namespace);
         }
         let btf = Btf::of_kernel()?;
-        let watched = Create {
+        let hash = |name: &'static str, key_bytes, entries| Create {
             map_type: MapType::Hash,
-            key_bytes: 4,
+            key_bytes,
             value_bytes: 4,
-            entries: PROCESSES,
+            entries,
             flags: 0,
             inner: None,
-            name: "mote_watched",
+            name,
         };
         let mut collector = Collector {
             links: Vec::new(),
             programs: Vec::new(),
             memory: Mapped::create("mote_jitcode", BYTES).map_err(Error::memory)?,
-            watched: Map::make(&watched).map_err(Error::memory)?,
+            watched: Map::make(&hash("mote_watched", 4, PROCESSES)).map_err(Error::memory)?,
+            tracked: Map::make(&hash("mote_tracked", 8, TRACKED)).map_err(Error::memory)?,
+            faults: None,
+            notes_faults: false,
             read: 0,
             page: vec![0; PAGE_BYTES],
         };
@@ -103,17 +124,54 @@ impl Collector {
             mote_kernel::Error::from(mote_generate::Error::Types(format!("the kernel's BTF has no {what}")))
         };
         let tgid: Field<Task, u32> = member(btf, "tgid").ok_or_else(|| missing("task_struct.tgid"))?;
+        let maps = [self.memory.map(), &self.watched, &self.tracked];
+        let load = |name: &str, insns: Result<Vec<_>, mote_builder::BuildError>| {
+            let id = btf.tracepoint(name).ok_or_else(|| missing(name))?;
+            let insns = insns.map_err(|error| mote_kernel::Error::event(name, error.to_string()))?;
+            Program::load(name, Kind::Typed(id), &insns, &maps)
+        };
         // What is forked is watched before its system calls are.
         for (name, insns) in
             [("sched_process_fork", programs::forked(cpus, tgid)), ("sys_exit", programs::returned(cpus))]
         {
-            let id = btf.tracepoint(name).ok_or_else(|| missing(name))?;
-            let insns = insns.map_err(|error| mote_kernel::Error::event(name, error.to_string()))?;
-            let program = Program::load(name, Kind::Typed(id), &insns, &[self.memory.map(), &self.watched])?;
+            let program = load(name, insns)?;
             self.links.push(attach::tracepoint(&program, name, None)?);
             self.programs.push(program);
         }
+        // Without it, it is only known between which looks pages were written to.
+        self.faults = load(FAULTS, programs::faulted(cpus)).ok();
         Ok(())
+    }
+
+    /// Notes from now on when pages that lie there are about to be written to, as far as that needs a fault; and some
+    /// of those beside them. Returns whether it can.
+    ///
+    /// # Cost
+    /// Faults of all processes take longer from the first time on (docs/FIGURES.md, `jit`).
+    pub fn track(&mut self, pid: i32, start: u64, end: u64) -> bool {
+        if let Some(program) = self.faults.take() {
+            match attach::tracepoint(&program, FAULTS, None) {
+                Ok(link) => self.links.push(link),
+                Err(_) => return false,
+            }
+            self.programs.push(program);
+            self.notes_faults = true;
+        }
+        let pieces = start >> TRACKED_BITS..=end.saturating_sub(1) >> TRACKED_BITS;
+        self.notes_faults
+            && pieces.clone().count() <= TRACKED as usize
+            && pieces.into_iter().all(|piece| {
+                self.tracked.update(&key(pid, piece).to_ne_bytes(), &1_u32.to_ne_bytes()).is_ok()
+            })
+    }
+
+    /// Notes that no longer.
+    pub fn leave(&self, pid: i32, start: u64, end: u64) {
+        let pieces = start >> TRACKED_BITS..=end.saturating_sub(1) >> TRACKED_BITS;
+        for piece in pieces.take(TRACKED as usize) {
+            // It may not have been there.
+            let _ = self.tracked.delete(&key(pid, piece).to_ne_bytes());
+        }
     }
 
     /// Watches a process from now on, and those that it forks.
@@ -163,6 +221,7 @@ impl Collector {
                 }
                 kind::REST => Some(What::Executable),
                 kind::MOVED => Some(What::Moved { from: long(field!(Head, from)) }),
+                kind::WRITTEN => Some(What::Written),
                 _ => None,
             };
             let [time_ns, start, end] =

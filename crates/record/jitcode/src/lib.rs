@@ -8,12 +8,13 @@
 //! when they are first executed. Here the kernel is as it is: a program at the return of the system calls copies the
 //! pages before the process goes on. No code of them can have been executed before, and nothing can be written to them
 //! behind, unless the process makes them writable again, or writes by another mapping: then they are copied another
-//! time when they become executable again, or looked at now and then, as memory that stays writable and executable is
-//! (`mote_pmu`).
+//! time when they become executable again; or they are tracked, as memory that stays writable and executable is
+//! (`mote_pmu`), of which a program here notes when it is written to.
 //!
 //! | means | kernel |
 //! |---|---|
 //! | the return of mprotect(2), pkey_mprotect(2), mremap(2): a program at `sys_exit` | 5.5, with BTF |
+//! | the fault of a page that is tracked: a program at `page_fault_user` | x86, with BTF |
 //! | pages that are looked at now and then | any |
 //!
 //! | module | |

@@ -16,6 +16,12 @@ pub(crate) const PAGES_AT: u32 = HEADS_AT + (SLOTS << HEAD_BITS);
 pub(crate) const BYTES: u32 = PAGES_AT + (SLOTS << PAGE_BITS);
 /// Processes that are watched at most.
 pub(crate) const PROCESSES: u32 = 8192;
+/// Pieces of memory in which pages are tracked, of all processes, at most.
+pub(crate) const TRACKED: u32 = 16 << 10;
+/// log2 of the bytes of such a piece.
+pub(crate) const TRACKED_BITS: u32 = 21;
+/// Where the process begins in the number of a piece: above all that addresses have.
+pub(crate) const PROCESS_AT: u32 = 36;
 /// Pages that are copied for one system call; the rest is told, and read by the collector.
 pub(crate) const PAGES_MAX: u32 = 512;
 
@@ -34,6 +40,8 @@ pub(crate) struct Control {
     pub(crate) lost: u64,
     /// Processes that could not be watched: there were too many.
     pub(crate) unwatched: u64,
+    /// Faults for which there was no slot.
+    pub(crate) late: u64,
 }
 
 /// What a slot says of its page.
@@ -68,4 +76,6 @@ pub(crate) mod kind {
     pub(crate) const REST: u32 = 2;
     /// Memory that was moved.
     pub(crate) const MOVED: u32 = 3;
+    /// A page that is tracked is about to be written to.
+    pub(crate) const WRITTEN: u32 = 4;
 }

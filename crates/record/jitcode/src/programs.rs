@@ -1,6 +1,9 @@
-//! The programs: at the return of system calls, of which some make memory executable, or move it; and at forks.
+//! The programs: at the return of system calls, of which some make memory executable, or move it; at forks; and at
+//! faults of pages that are tracked.
 
-use crate::places::{Control, HEAD_BITS, HEADS_AT, Head, PAGE_BITS, PAGES_AT, PAGES_MAX, SLOTS, kind};
+use crate::places::{
+    Control, HEAD_BITS, HEADS_AT, Head, PAGE_BITS, PAGES_AT, PAGES_MAX, PROCESS_AT, SLOTS, TRACKED_BITS, kind,
+};
 use mote_bpf::helper::{GET_CURRENT_PID_TGID, KTIME_GET_NS, MAP_LOOKUP, MAP_UPDATE, PROBE_READ_USER};
 use mote_bpf::op::Size;
 use mote_bpf::{Insn, Reg};
@@ -12,9 +15,11 @@ use mote_generate::arch;
 use mote_generate::namespace::Task;
 use mote_layout::syscalls;
 
-/// Numbers of the maps in all programs: the memory that is shared, and the processes that are watched.
+/// Numbers of the maps in all programs: the memory that is shared, the processes that are watched, and where pages are
+/// tracked.
 const MEMORY: u32 = 0;
 const WATCHED: u32 = 1;
+const TRACKED: u32 = 2;
 
 /// `PROT_EXEC`
 const EXECUTABLE: i32 = 4;
@@ -38,6 +43,17 @@ struct Forked {
     parent: *const Task,
     child: *const Task,
 }
+
+/// What the program at `page_fault_user` is given: what was accessed, by whom, and how (`X86_PF_*`, asm/trap_pf.h).
+#[repr(C)]
+struct Faulted {
+    address: u64,
+    registers: *const Registers,
+    error: u64,
+}
+
+/// `X86_PF_WRITE`
+const WRITES: i32 = 2;
 
 /// A program in the making.
 struct Code {
@@ -90,11 +106,16 @@ impl Code {
 
     /// Claims a slot; goes to the end of the program, and counts it, where there is none.
     fn claim(&mut self, claim: Claim) {
+        self.claim_or_count(claim, field!(Control, lost));
+    }
+
+    /// The same, counted by `lost`.
+    fn claim_or_count(&mut self, claim: Claim, lost: Field<Control, u64>) {
         let used = self.get(control(field!(Control, claimed)) - control(field!(Control, read)));
         let is_free = self.label();
         self.jump_if(used.lt(self.slots), is_free);
         drop(used);
-        self.add_atomically(control(field!(Control, lost)), 1);
+        self.add_atomically(control(lost), 1);
         self.jump(self.out);
         self.bind(is_free);
         let number = self.fetch_add(control(field!(Control, claimed)), 1);
@@ -269,5 +290,30 @@ pub(crate) fn forked(cpus: u32, tgid: Field<Task, u32>) -> Result<Vec<Insn>, Bui
     let failed = code.invoke(MAP_UPDATE, (map(WATCHED), child.address(), yes.address(), 0));
     code.when(failed.ne(0), |code| code.add_atomically(control(field!(Control, unwatched)), 1));
     drop(failed);
+    code.finish()
+}
+
+/// The program at faults: notes when a page is about to be written to that lies where pages are tracked. Most faults
+/// are none of those, and cost one search.
+///
+/// # Errors
+/// The builder's.
+pub(crate) fn faulted(cpus: u32) -> Result<Vec<Insn>, BuildError> {
+    const PAGE: i32 = 1 << PAGE_BITS;
+    let mut code = Code::new(cpus);
+    let (claim, piece) = (code.local(), code.local::<u64>());
+    let arguments = code.pin(Reg::R1).to::<Faulted>();
+    code.jump_if((Expr::from(arguments.at(field!(Faulted, error))) & WRITES).eq(0), code.out);
+    let address = code.keep(arguments.at(field!(Faulted, address)));
+    drop(arguments);
+    let both = code.invoke(GET_CURRENT_PID_TGID, ());
+    code.put(code.process, both >> 32);
+    code.put(piece, (Expr::from(code.process) << PROCESS_AT) | (&address >> TRACKED_BITS));
+    let found = code.invoke(MAP_LOOKUP, (map(TRACKED), piece.address()));
+    code.jump_if(found.eq(0), code.out);
+    drop(found);
+    code.claim_or_count(claim, field!(Control, late));
+    code.set(&address, &address & -PAGE);
+    code.publish(claim, kind::WRITTEN, &address, &address + PAGE, 0);
     code.finish()
 }

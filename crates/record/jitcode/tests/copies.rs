@@ -84,6 +84,7 @@ enum Seen {
     Open(u64, u8),
     Rest(u64, u64),
     Moved(u64),
+    Written(u64),
 }
 
 /// What was noted of the memory from `start` on, of so many pages, in a process.
@@ -102,6 +103,7 @@ fn seen(collector: &mut Collector, pid: u32, start: u64, pages: usize) -> Vec<Se
             }
             What::Executable => Seen::Rest(page, (change.end - change.start) / PAGE as u64),
             What::Moved { from } => Seen::Moved(from),
+            What::Written => Seen::Written(page),
         });
         Ok(())
     });
@@ -294,4 +296,42 @@ fn too_many_processes_are_refused_with_what_to_do() {
     // One that is forgotten makes room.
     collector.forget(FIRST);
     collector.watch(pid).expect("there is room");
+}
+
+#[test]
+fn writes_to_tracked_pages_are_noted_with_their_time() {
+    let _alone = ONE_BY_ONE.lock();
+    let Some(mut collector) = attach() else { return };
+    let own = std::process::id();
+    let memory = Memory::new(4);
+    let end = memory.start() + (4 * PAGE) as u64;
+    // Nothing is tracked yet.
+    memory.write(0, 1);
+    if !collector.track(own as i32, memory.start(), end) {
+        return mote_skip::skip("this kernel does not tell faults");
+    }
+    let before = monotonic_ns();
+    memory.write(1, 1);
+    let behind = monotonic_ns();
+    let mut times = Vec::new();
+    let noted = collector.read(|change| {
+        let is_ours = change.pid == own as i32 && (memory.start()..end).contains(&change.start);
+        times.extend(is_ours.then_some((
+            change.start - memory.start(),
+            change.time_ns,
+            change.what == What::Written,
+        )));
+        Ok::<(), ()>(())
+    });
+    noted.expect("they are read");
+    // A page that has its memory is written to without a fault.
+    memory.write(1, 2);
+    assert!(matches!(times[..], [(4096, time, true)] if (before..=behind).contains(&time)), "{times:?}");
+    assert_eq!(seen(&mut collector, own, memory.start(), 4), []);
+    memory.write(2, 1);
+    assert_eq!(seen(&mut collector, own, memory.start(), 4), [Seen::Written(2)]);
+    collector.leave(own as i32, memory.start(), end);
+    memory.write(3, 1);
+    assert_eq!(seen(&mut collector, own, memory.start(), 4), []);
+    assert_eq!(collector.lost(), [0, 0]);
 }

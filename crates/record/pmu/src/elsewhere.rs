@@ -7,11 +7,13 @@
 //! The thread that looks reads packets, too, whose memory fills within milliseconds: a look is short, and the next one
 //! goes on where it has ended.
 
+use crate::open::Open;
 use mote_sys::mem::PAGE_BYTES;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -54,6 +56,8 @@ pub(crate) struct Elsewhere {
     refused: u64,
     /// Mappings that could not be read before they were gone.
     unread: u64,
+    /// Where it is known which pages are written to, by process and address: no look finds more there.
+    tracked: BTreeMap<(i32, u64), u64>,
 }
 
 /// Pages, by process and address.
@@ -97,6 +101,7 @@ impl Default for Elsewhere {
             rest_until: None,
             refused: 0,
             unread: 0,
+            tracked: BTreeMap::new(),
         }
     }
 }
@@ -140,8 +145,7 @@ impl Elsewhere {
         if self.pages.insert((pid, start), now).is_some_and(|before| before.hash == now.hash) {
             return Ok(());
         }
-        let around = self.mappings.range_mut((pid, 0)..=(pid, start)).next_back();
-        if let Some((_, mapping)) = around.filter(|(_, mapping)| mapping.end > start) {
+        if let Some(mapping) = self.around(pid, start) {
             mapping.was_read = true;
         }
         let Some(left) = self.left.checked_sub(code.len() as u64) else {
@@ -150,6 +154,62 @@ impl Elsewhere {
         };
         self.left = left;
         to(page)
+    }
+
+    /// Says where in a process it is known which pages are written to; nowhere else any more.
+    pub(crate) fn set_tracked(&mut self, pid: i32, all: impl Iterator<Item = Open>) {
+        self.leave_tracked(pid);
+        self.tracked.extend(all.map(|open| ((pid, open.code), open.code + (open.end - open.start))));
+    }
+
+    fn leave_tracked(&mut self, pid: i32) {
+        self.tracked.extract_if((pid, 0)..=(pid, u64::MAX), |_, _| true).for_each(drop);
+    }
+
+    /// A page that is tracked was written to, and was `before` when it was read before, where that is kept; gives what
+    /// has changed of it to `to`.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub(crate) fn written(
+        &mut self,
+        page: Changed<'_>,
+        before: Option<&[u8]>,
+        to: &mut impl FnMut(Changed<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Changed { pid, start, code, time, since } = page;
+        let now = Page { hash: hash(code), time, is_closed: false };
+        let last = self.pages.get(&(pid, start)).copied();
+        if let Some(mapping) = self.around(pid, start) {
+            mapping.was_read = true;
+        }
+        if last.is_none() && code.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        self.pages.insert((pid, start), now);
+        if last.is_some_and(|last| last.hash == now.hash) {
+            return Ok(());
+        }
+        let since = since.or_else(|| last.and_then(|last| last.time));
+        // Of what is not kept, all of it.
+        let whole = || std::iter::once(0..code.len()).collect();
+        let parts = before.map_or_else(whole, |before| differences(before, code));
+        for part in parts {
+            let Some(left) = self.left.checked_sub(part.len() as u64) else {
+                self.refused += 1;
+                return Ok(());
+            };
+            self.left = left;
+            let start = start + part.start as u64;
+            to(Changed { pid, start, code: code.get(part).unwrap_or_default(), time, since })?;
+        }
+        Ok(())
+    }
+
+    /// The mapping that an address lies in.
+    fn around(&mut self, pid: i32, at: u64) -> Option<&mut Mapping> {
+        let around = self.mappings.range_mut((pid, 0)..=(pid, at)).next_back();
+        around.map(|(_, mapping)| mapping).filter(|mapping| mapping.end > at)
     }
 
     /// A process may execute memory that was not copied: it is looked at.
@@ -180,6 +240,7 @@ impl Elsewhere {
         let mappings = self.mappings.extract_if((pid, 0)..=(pid, u64::MAX), |_, _| true);
         self.unread += mappings.filter(|(_, mapping)| !mapping.was_read).count() as u64;
         self.forget_pages(pid);
+        self.leave_tracked(pid);
     }
 
     fn forget_pages(&mut self, pid: i32) {
@@ -258,7 +319,7 @@ impl Elsewhere {
         now: Option<u64>,
         mut to: impl FnMut(Changed<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let Elsewhere { mappings, pages, left, next, refused, .. } = self;
+        let Elsewhere { mappings, pages, left, next, refused, tracked, .. } = self;
         let (mut looked, mut asked) = (0, 0);
         while looked < LOOKED_MAX && asked < ASKED_MAX {
             let Some(Part { key, start, end }) = part(mappings, *next, ASKED_MAX - asked) else {
@@ -268,11 +329,15 @@ impl Elsewhere {
             asked += (end - start).div_ceil(PAGE).max(PART_MIN);
             let pid = key.0;
             let memory = Memory::open(pid).and_then(|memory| Ok((memory.present(start, end)?, memory)));
-            let Ok((present, memory)) = memory else {
+            let Ok((mut present, memory)) = memory else {
                 // It has gone, or is nobody's business.
                 *next = (pid, u64::MAX);
                 continue;
             };
+            present.retain(|at| {
+                let last = tracked.range((pid, 0)..=(pid, *at)).next_back();
+                last.is_none_or(|(_, end)| *end <= *at)
+            });
             let room = ((LOOKED_MAX - looked) / PAGE) as usize;
             let (first, later) = present.split_at(room.min(present.len()));
             *next = (pid, later.first().copied().unwrap_or(end));
@@ -381,6 +446,21 @@ impl Memory {
         let pages = (0..).zip(words).filter(|(_, word)| u64::from_le_bytes(**word) & PRESENT != 0);
         Ok(pages.map(|(number, _)| start + number * PAGE).collect())
     }
+}
+
+/// Bytes that are the same between two that are not, and belong to the same change still.
+const SAME_MAX: usize = 64;
+
+/// Where a page is not what it was before.
+fn differences(before: &[u8], now: &[u8]) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::new();
+    for (at, _) in before.iter().zip(now).enumerate().filter(|(_, (before, now))| before != now) {
+        match all.last_mut() {
+            Some(last) if at - last.end <= SAME_MAX => last.end = at + 1,
+            _ => all.push(at..at + 1),
+        }
+    }
+    all
 }
 
 fn hash(page: &[u8]) -> u64 {
@@ -548,6 +628,47 @@ mod tests {
         assert!(elsewhere.is_due(), "the round is not over");
         assert_eq!(look(&mut elsewhere), [(start + LOOKED_MAX, more, 0x90)]);
         assert_eq!((elsewhere.next, elsewhere.due.is_some()), (FIRST, true));
+        drop(memory);
+    }
+
+    #[test]
+    fn what_has_changed_of_a_tracked_page_is_noted() {
+        let own = std::process::id().cast_signed();
+        let (mut memory, start) = pages(2, 0x90);
+        let first = (start - memory.as_ptr() as u64) as usize;
+        let mut elsewhere = Elsewhere::default();
+        elsewhere.mapped(own, start, 2 * PAGE);
+        assert_eq!(look(&mut elsewhere), [(start, 2, 0x90)]);
+        let open = Open { start, end: start + PAGE, code: start };
+        elsewhere.set_tracked(own, [open].into_iter());
+        memory[first..].fill(0xcc);
+        std::hint::black_box(&mut memory);
+        elsewhere.mapped(own, start, 2 * PAGE);
+        elsewhere.rest_until = None;
+        // A look leaves it alone.
+        assert_eq!(look(&mut elsewhere), [(start + PAGE, 1, 0xcc)]);
+        let mut check = |code: &[u8], before: Option<&[u8]>, expect: &[(u64, usize)]| {
+            let mut found = Vec::new();
+            let mut to = |changed: Changed<'_>| {
+                assert_eq!((changed.time, changed.since), (Some(20), Some(10)));
+                found.push((changed.start - start, changed.code.len()));
+                Ok(())
+            };
+            let page = Changed { pid: own, start, code, time: Some(20), since: Some(10) };
+            elsewhere.written(page, before, &mut to).expect("it is noted");
+            assert_eq!(found, expect);
+        };
+        let (old, mut new) = (vec![0x90; PAGE_BYTES], vec![0x90; PAGE_BYTES]);
+        check(&new, Some(&old), &[]);
+        // What lies near belongs together.
+        for at in [100, 150, 3000] {
+            new[at] = 1;
+        }
+        check(&new, Some(&old), &[(100, 51), (3000, 1)]);
+        check(&new, Some(&old), &[]);
+        check(&old, None, &[(0, PAGE_BYTES)]);
+        elsewhere.gone(own);
+        assert!(elsewhere.tracked.is_empty());
         drop(memory);
     }
 

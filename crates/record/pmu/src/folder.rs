@@ -4,6 +4,7 @@ use crate::elsewhere::{Changed, Elsewhere};
 use crate::generated::{Copied, Generated, How};
 use crate::recorder::Output;
 use crate::sideband::{self, Sideband};
+use crate::tracked::Tracked;
 use mote_capture::kernel::{Code, KCORE, Kcore};
 use mote_capture::perf::Notes;
 use mote_capture::{KERNEL, Note, Of, Processor, SIDEBAND, What, hex, name_of};
@@ -78,6 +79,8 @@ pub struct Folder {
     elsewhere: Elsewhere,
     /// The same, as it was when it became executable, where that is copied.
     generated: Option<Generated>,
+    /// Which of it is written to while it may be executed: where it is copied when it becomes executable, too.
+    tracked: Tracked,
     /// The kernel's memory, where its code is recorded.
     kcore: Option<Kcore>,
     /// What is not in the capture, and why.
@@ -111,6 +114,7 @@ impl Folder {
             clock,
             elsewhere: Elsewhere::default(),
             generated: None,
+            tracked: Tracked::default(),
             kcore: None,
             problems: Vec::new(),
             began: SystemTime::now(),
@@ -244,6 +248,7 @@ impl Folder {
 
     fn note_copied(&mut self, all: Vec<Copied>) -> io::Result<()> {
         for Copied { time, pid, start, how, .. } in all {
+            let may_stay_open = !matches!(how, How::Page { is_writable: false, .. });
             match how {
                 How::Page { page, is_writable } => {
                     let page = Changed { pid, start, code: &page, time, since: None };
@@ -252,8 +257,33 @@ impl Folder {
                 How::Executable(bytes) => self.elsewhere.opened(pid, start, bytes),
                 How::Moved { from, bytes } => self.elsewhere.moved(pid, from, start, bytes),
             }
+            if may_stay_open {
+                self.tracked.changed(pid);
+            }
         }
         Ok(())
+    }
+
+    /// Notes what has changed of code that stays writable, where that is tracked and due.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn track(&mut self, clocks: impl Fn() -> Option<Sample>) -> io::Result<()> {
+        let Folder { tracked, generated: Some(generated), elsewhere, sideband, clock, .. } = self else {
+            return Ok(());
+        };
+        tracked.step(generated, elsewhere, &|| clocks().zip(*clock), note_code(sideband))
+    }
+
+    /// Notes all that has changed of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn track_all(&mut self, clocks: impl Fn() -> Option<Sample>) -> io::Result<()> {
+        let Folder { tracked, generated: Some(generated), elsewhere, sideband, clock, .. } = self else {
+            return Ok(());
+        };
+        tracked.look_at_all(generated, elsewhere, &|| clocks().zip(*clock), note_code(sideband))
     }
 
     /// Whether code that is of no file is to be looked at.
@@ -310,6 +340,7 @@ impl Folder {
     pub fn problems(&mut self) -> io::Result<Vec<String>> {
         let (unread, refused) = self.elsewhere.missing();
         let mut problems = std::mem::take(&mut self.problems);
+        problems.extend(self.tracked.take_problems());
         let unread = (unread, "mapping", "mappings", "of code of no file could not be read");
         let refused = (refused, "page", "pages", "of code of no file were too many: 256 MiB are kept");
         let [lost, unwatched] = self.generated.as_ref().map(Generated::lost).unwrap_or_default();
@@ -341,17 +372,21 @@ impl Folder {
                 let is_gone = || path.to_string_lossy().ends_with(" (deleted)");
                 if is_ours && (is_anonymous(path) || is_gone()) {
                     self.elsewhere.mapped(mmap.task.pid, mmap.start, mmap.len);
+                    self.may_be_open(mmap.task.pid);
                 }
             }
             Record::Fork(lifetime) if lifetime.task.pid != lifetime.parent.pid => {
                 self.elsewhere.forked(lifetime.task.pid, lifetime.parent.pid);
+                if self.elsewhere.has(lifetime.task.pid) {
+                    self.may_be_open(lifetime.task.pid);
+                }
             }
-            Record::Comm { task, is_exec: true, .. } => self.elsewhere.gone(task.pid),
+            Record::Comm { task, is_exec: true, .. } => self.gone(task.pid),
             Record::Exit(lifetime) if lifetime.task.pid == lifetime.task.tid => {
                 if self.elsewhere.has(lifetime.task.pid) {
                     self.compiled_by(lifetime.task.pid)?;
                 }
-                self.elsewhere.gone(lifetime.task.pid);
+                self.gone(lifetime.task.pid);
                 self.generated.iter().for_each(|generated| generated.gone(lifetime.task.pid));
             }
             Record::Ksymbol { start, len, is_removed: false, .. } => {
@@ -368,6 +403,21 @@ impl Folder {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A process may have memory that is writable and executable.
+    fn may_be_open(&mut self, pid: i32) {
+        if self.generated.is_some() {
+            self.tracked.changed(pid);
+        }
+    }
+
+    /// A process has ended, or has become another program.
+    fn gone(&mut self, pid: i32) {
+        self.elsewhere.gone(pid);
+        if let Some(generated) = &self.generated {
+            self.tracked.gone(pid, generated);
+        }
     }
 
     /// Notes the time stamp counter beside the kernel's clocks.

@@ -1,5 +1,6 @@
 //! Code that programs make at run time, as it was when it became executable (`mote_jitcode`).
 
+use crate::open::Open;
 use crate::recorder::{Error, Targets};
 use mote_clock::Sample;
 use mote_jitcode::{Collector, What};
@@ -16,9 +17,14 @@ pub(crate) struct Generated {
     collector: Collector,
     /// Those that are not in the capture yet, in the order in which they were made.
     waiting: Vec<Copied>,
+    /// Faults of pages that are tracked, with process, address and time.
+    writes: Vec<(i32, u64, u64)>,
     /// Counts rounds.
     round: u32,
 }
+
+/// Faults that may wait; more are not noted.
+const WRITES_MAX: usize = 1 << 16;
 
 /// What has become of memory that may be executed.
 #[derive(Debug)]
@@ -56,14 +62,19 @@ impl Generated {
             }
             Targets::All => collector.watch_all(),
         }
-        Ok(Generated { collector, waiting: Vec::new(), round: 0 })
+        Ok(Generated { collector, waiting: Vec::new(), writes: Vec::new(), round: 0 })
     }
 
     /// Takes what was copied since the last round; the time stamp counter runs as the clock says, and was at `now`
     /// together with the kernel's clock.
     pub(crate) fn read(&mut self, now: Option<(Sample, Clock)>) {
         self.round = self.round.wrapping_add(1);
-        let (waiting, round) = (&mut self.waiting, self.round);
+        self.take(now);
+    }
+
+    fn take(&mut self, now: Option<(Sample, Clock)>) {
+        let Generated { waiting, writes, round, .. } = self;
+        let round = *round;
         let done = self.collector.read(|change| {
             let time = now.map(|(sample, clock)| {
                 let ago = sample.monotonic_ns.saturating_sub(change.time_ns);
@@ -74,11 +85,32 @@ impl Generated {
                 What::Copied { page, is_writable } => How::Page { page: page.to_owned(), is_writable },
                 What::Executable => How::Executable(bytes),
                 What::Moved { from } => How::Moved { from, bytes },
+                What::Written => {
+                    let has_room = writes.len() < WRITES_MAX;
+                    writes.extend(time.filter(|_| has_room).map(|time| (change.pid, change.start, time)));
+                    return Ok::<(), Infallible>(());
+                }
             };
             waiting.push(Copied { time, pid: change.pid, start: change.start, how, round });
-            Ok::<(), Infallible>(())
+            Ok(())
         });
         let Ok(()) = done;
+    }
+
+    /// Notes from now on when pages of this memory are written to, as far as the kernel tells that.
+    pub(crate) fn track(&mut self, pid: i32, open: Open) {
+        self.collector.track(pid, open.start, open.end);
+    }
+
+    /// Notes that no longer.
+    pub(crate) fn leave(&self, pid: i32, open: Open) {
+        self.collector.leave(pid, open.start, open.end);
+    }
+
+    /// Gives the writes to pages that were noted up to now: process, address, and the time stamp counter then.
+    pub(crate) fn take_writes(&mut self, now: Option<(Sample, Clock)>) -> Vec<(i32, u64, u64)> {
+        self.take(now);
+        std::mem::take(&mut self.writes)
     }
 
     /// Gives what was copied before the time stamp counter was at `time`.

@@ -15,6 +15,7 @@
 //! | `cut`, `before` | the last packets before an event, as a capture of their own |
 //! | `elsewhere` | code that is of no file: what programs write themselves |
 //! | `generated` | the same, as it was when it became executable |
+//! | `open`, `tracked` | code in memory that stays writable: where that is, and which pages are written to |
 //! | `command` | a command that waits until its events are open |
 //! | `simulated` | a machine with Intel PT that is none |
 #![forbid(unsafe_code)]
@@ -27,12 +28,14 @@ mod elsewhere;
 pub mod folder;
 mod generated;
 mod machine;
+mod open;
 mod recorder;
 mod session;
 mod settings;
 mod sideband;
 pub mod simulated;
 mod trace;
+mod tracked;
 
 pub use before::{Before, Snapshot, Written};
 pub use command::{Command, is_program};

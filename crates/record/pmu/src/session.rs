@@ -136,6 +136,8 @@ impl<M: Machine> Session<M> {
         self.recorder.wait(self.tick);
         self.recorder.round(&mut self.output)?;
         self.output.copy_generated(self.recorder.machine().clocks()).map_err(Error::Output)?;
+        let machine = self.recorder.machine();
+        self.output.track(|| machine.clocks()).map_err(Error::Output)?;
         if self.output.is_due() {
             self.output.look(self.ticks()).map_err(Error::Output)?;
         }
@@ -164,7 +166,9 @@ impl<M: Machine> Session<M> {
         // The second one gives what the first has read: records of other CPUs may have been earlier.
         self.recorder.round(&mut self.output)?;
         self.recorder.round(&mut self.output)?;
-        self.output.end_generated(self.recorder.machine().clocks()).map_err(Error::Output)?;
+        let machine = self.recorder.machine();
+        self.output.end_generated(machine.clocks()).map_err(Error::Output)?;
+        self.output.track_all(|| machine.clocks()).map_err(Error::Output)?;
         self.output.look_at_all(self.ticks()).map_err(Error::Output)?;
         self.note_clocks()
     }
@@ -177,6 +181,7 @@ impl<M: Machine> Session<M> {
         self.note_clocks()?;
         let (summary, machine) = self.recorder.finish(&mut self.output)?;
         self.output.end_generated(machine.clocks()).map_err(Error::Output)?;
+        self.output.track_all(|| machine.clocks()).map_err(Error::Output)?;
         // The last records may have told of code.
         self.output.look_at_all(machine.clocks().map(|sample| sample.ticks)).map_err(Error::Output)?;
         self.output.compiled().map_err(Error::Output)?;

@@ -7,6 +7,7 @@
 //! Source: Linux 6.1, kernel/events/ring_buffer.c (`perf_output_begin`, `perf_aux_output_end`).
 
 use crate::machine::Machine;
+use mote_clock::Sample;
 use mote_perfdata::record::aux;
 use mote_perfdata::{Attribute, Record, SampleFormat, SampleId};
 use mote_sys::fd::{self, Fd};
@@ -78,6 +79,8 @@ pub struct Simulated {
     pub dropped: u64,
     /// Waits so far.
     pub waits: u64,
+    /// Its clocks, where time passes on it.
+    time: Option<fn() -> Sample>,
 }
 
 impl Simulated {
@@ -86,6 +89,12 @@ impl Simulated {
     #[must_use]
     pub fn new(unit: u32, clock: TimeScale, steps: impl IntoIterator<Item = Step>) -> Simulated {
         Simulated { unit, clock, steps: steps.into_iter().collect(), ..Simulated::default() }
+    }
+
+    /// The same where time passes: waits are ones, and it has these clocks.
+    #[must_use]
+    pub fn with_time(self, time: fn() -> Sample) -> Simulated {
+        Simulated { time: Some(time), ..self }
     }
 
     /// Lets these steps happen behind those that are left.
@@ -261,7 +270,14 @@ impl Machine for Simulated {
         Ok(())
     }
 
-    fn wait(&mut self, _: Duration) {
+    fn wait(&mut self, time: Duration) {
+        if self.time.is_some() {
+            std::thread::sleep(time);
+        }
         self.go();
+    }
+
+    fn clocks(&self) -> Option<Sample> {
+        self.time.map(|time| time())
     }
 }

@@ -7,6 +7,7 @@
 //! | `Registers` | the registers of a stopped thread: its call, and where it goes |
 //! | `BREAKPOINT` | an instruction that stops a traced thread |
 //! | `visit` | the code that loads a library into a program that has none of ours, and where in it things are |
+//! | `track` | the code that makes a userfaultfd(2) there |
 //! | `is_signal_frame` | whether a word of a stack shows that a signal's frame is there |
 //!
 //! A second processor is a second folder, and its line in the list below.
@@ -14,7 +15,9 @@
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{BREAKPOINT, KEEPS_REGISTERS, Registers, can_keep_registers, is_signal_frame, visit};
+pub(crate) use x86_64::{
+    BREAKPOINT, KEEPS_REGISTERS, Registers, can_keep_registers, is_signal_frame, track, visit,
+};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

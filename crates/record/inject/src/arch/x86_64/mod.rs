@@ -1,6 +1,123 @@
 //! x86-64. See [`crate::arch`] for what each item is.
 
+/// Blocks all signals but `TRAPS` behind `keep_registers!`; `r12` is where the stack ends then, with two words of
+/// signals: rt_sigprocmask(SIG_BLOCK, all but `TRAPS`, &before).
+macro_rules! block_signals {
+    () => {
+        "push -1 - {traps}
+        push 0
+        mov eax, {sigprocmask}
+        mov edi, {block}
+        lea rsi, [rsp + 8]
+        mov rdx, rsp
+        mov r10d, 8
+        syscall
+        mov r12, rsp"
+    };
+}
+
+/// Undoes [`block_signals!`], with `rsp` where that has left it.
+macro_rules! unblock_signals {
+    () => {
+        "mov eax, {sigprocmask}
+        mov edi, {setmask}
+        mov rsi, rsp
+        xor edx, edx
+        mov r10d, 8
+        syscall
+        lea rsp, [rsp + 16]"
+    };
+}
+
+/// Signals that have come meanwhile end the call if they would have (`agent/src/late.rs`): rt_sigpending, and for each
+/// rt_sigaction(signal, NULL, &action, 8), whose handler is `SIG_DFL` and `SIG_IGN` up to 1. `$memory`: where that may
+/// be; `$words`: a label, from which on why the call was interrupted lies at `{kind}`. Uses `r13`, `r14`.
+macro_rules! end_call {
+    ($memory:literal, $words:literal) => {
+        concat!(
+            "mov eax, {sigpending}
+            lea rdi, [",
+            $memory,
+            "]
+            mov esi, 8
+            syscall
+            mov r13, [",
+            $memory,
+            "]
+            mov rax, [r12]
+            not rax
+            and r13, rax
+            mov r14d, 1
+            11:
+            mov ecx, r14d
+            dec ecx
+            bt r13, rcx
+            jnc 12f
+            mov eax, {sigaction}
+            mov edi, r14d
+            xor esi, esi
+            lea rdx, [",
+            $memory,
+            "]
+            mov r10d, 8
+            syscall
+            cmp qword ptr [",
+            $memory,
+            "], 1
+            jbe 12f
+            mov rax, [rip + ",
+            $words,
+            " + {kind}]
+            cmp rax, {nohand}
+            je 13f
+            cmp rax, {sys}
+            jne 12f
+            test dword ptr [",
+            $memory,
+            " + 8], {restarts}
+            jnz 12f
+            13:
+            mov qword ptr [r12 + {frame_rax}], -{interrupted}
+            12:
+            inc r14d
+            cmp r14d, 64
+            jbe 11b"
+        )
+    };
+}
+
+/// Goes back to the instruction of the call, or behind it, from where [`block_signals!`] has left the stack.
+macro_rules! go_back {
+    () => {
+        concat!(
+            "cmp qword ptr [r12 + {frame_rax}], -{interrupted}
+            je 4f
+            sub qword ptr [r12 + {frame_rcx}], 2
+            4:
+            ",
+            super::unblock_signals!(),
+            "
+            ",
+            mote_sys::put_back_registers!(),
+            "
+            jmp rcx"
+        )
+    };
+}
+
+use {block_signals, end_call, go_back, unblock_signals};
+
+pub(crate) mod track;
 pub(crate) mod visit;
+
+/// The code between two labels.
+///
+/// # Safety
+/// Both lie in one piece of read-only data of this program, in this order.
+unsafe fn between(begin: *const u8, end: *const u8) -> &'static [u8] {
+    // SAFETY: as this function's.
+    unsafe { core::slice::from_raw_parts(begin, end.addr() - begin.addr()) }
+}
 
 use crate::thread::Call;
 use mote_sys::{Result, ptrace};
@@ -12,6 +129,10 @@ const SEGMENTS: u64 = 0x002b_0000_0000_0033;
 
 /// What functions may use below the stack pointer.
 const RED_ZONE: u64 = 128;
+
+/// Where registers lie in what a thread keeps on its stack (`keep_registers!`), behind two words of signals.
+const FRAME_RAX: usize = (2 + 13) * 8;
+const FRAME_RCX: usize = FRAME_RAX + 8;
 
 /// An instruction that stops a traced thread behind it.
 pub(crate) const BREAKPOINT: [u8; 1] = [0xcc];
@@ -93,5 +214,15 @@ impl Registers {
     pub(crate) fn send(&mut self, code: u64, nonce: u64) {
         (self.0.rcx, self.0.r11) = (self.0.rip, nonce);
         self.0.rip = code;
+    }
+
+    /// Lets it go on at `code`, which finds on its stack where it was: returns the address, and the word that is to be
+    /// written there before.
+    pub(crate) fn detour(&mut self, code: u64) -> (u64, u64) {
+        let (at, back) = (self.0.rsp.wrapping_sub(RED_ZONE + 8), self.0.rip);
+        self.0.rsp = at;
+        self.0.rip = code;
+        self.0.orig_rax = u64::MAX;
+        (at, back)
     }
 }

@@ -20,9 +20,8 @@ unsafe extern "C" {
 
 /// The code, as it is before its words are filled in.
 pub(crate) fn code() -> &'static [u8] {
-    let begin = &raw const mote_visit_begin;
     // SAFETY: all between these labels is one piece of read-only data of this program.
-    unsafe { core::slice::from_raw_parts(begin, (&raw const mote_visit_end).addr() - begin.addr()) }
+    unsafe { super::between(&raw const mote_visit_begin, &raw const mote_visit_end) }
 }
 
 /// How far behind the first byte of the code its words begin.
@@ -39,10 +38,6 @@ pub(crate) fn start_at() -> usize {
 const XSAVE_BYTES: usize = 4096;
 const XSAVED: u32 = 0xe7;
 
-/// Where registers lie in what the thread keeps on its stack (`keep_registers!`), behind two words of signals.
-const FRAME_RAX: usize = (2 + 13) * 8;
-const FRAME_RCX: usize = FRAME_RAX + 8;
-
 global_asm!(
     ".pushsection .rodata.mote_visit,\"a\",@progbits",
     ".balign 16",
@@ -52,16 +47,7 @@ global_asm!(
     // Where a call arrives that is begun again: two bytes before.
     ".byte 0x66, 0x90",
     mote_sys::keep_registers!(),
-    // rt_sigprocmask(SIG_BLOCK, all but `TRAPS`, &before)
-    "push -1 - {traps}",
-    "push 0",
-    "mov eax, {sigprocmask}",
-    "mov edi, {block}",
-    "lea rsi, [rsp + 8]",
-    "mov rdx, rsp",
-    "mov r10d, 8",
-    "syscall",
-    "mov r12, rsp",
+    super::block_signals!(),
     "call 7f",
     // Not ours: another recorder has sent a visitor before.
     "jne 3f",
@@ -80,44 +66,7 @@ global_asm!(
     "call [rip + mote_visit_words + {pthread_create}]",
     "mov [rbx + {made}], rax",
     "mov [r13], r14d",
-    // Signals that have come meanwhile end the call if they would have (`agent/src/late.rs`): rt_sigpending.
-    "mov eax, {sigpending}",
-    "lea rdi, [rbx + {pending}]",
-    "mov esi, 8",
-    "syscall",
-    "mov r13, [rbx + {pending}]",
-    "mov rax, [r12]",
-    "not rax",
-    "and r13, rax",
-    "mov r14d, 1",
-    "11:",
-    "mov ecx, r14d",
-    "dec ecx",
-    "bt r13, rcx",
-    "jnc 12f",
-    // rt_sigaction(signal, NULL, &action, 8)
-    "mov eax, {sigaction}",
-    "mov edi, r14d",
-    "xor esi, esi",
-    "lea rdx, [rbx + {pending}]",
-    "mov r10d, 8",
-    "syscall",
-    // SIG_DFL and SIG_IGN are 0 and 1.
-    "cmp qword ptr [rbx + {pending}], 1",
-    "jbe 12f",
-    "mov rax, [rip + mote_visit_words + {kind}]",
-    "cmp rax, {nohand}",
-    "je 13f",
-    "cmp rax, {sys}",
-    "jne 12f",
-    "test dword ptr [rbx + {pending} + 8], {restarts}",
-    "jnz 12f",
-    "13:",
-    "mov qword ptr [r12 + {frame_rax}], -{interrupted}",
-    "12:",
-    "inc r14d",
-    "cmp r14d, 64",
-    "jbe 11b",
+    super::end_call!("rbx + {pending}", "mote_visit_words"),
     "lea rsp, [rbx + {area_bytes} - {xsave}]",
     "mov eax, {xsaved}",
     "xor edx, edx",
@@ -125,20 +74,7 @@ global_asm!(
     "mov rsp, r12",
     "mov dword ptr [rbx + {left}], 1",
     "3:",
-    // Back to the instruction, or behind it.
-    "cmp qword ptr [r12 + {frame_rax}], -{interrupted}",
-    "je 4f",
-    "sub qword ptr [r12 + {frame_rcx}], 2",
-    "4:",
-    "mov eax, {sigprocmask}",
-    "mov edi, {setmask}",
-    "mov rsi, rsp",
-    "xor edx, edx",
-    "mov r10d, 8",
-    "syscall",
-    "lea rsp, [rsp + 16]",
-    mote_sys::put_back_registers!(),
-    "jmp rcx",
+    super::go_back!(),
     // Maps the memory; `rbx` has its address. Not equal: something is there already.
     "7:",
     "mov eax, {mmap}",
@@ -348,8 +284,8 @@ global_asm!(
     ".hidden mote_visit_end",
     "mote_visit_end:",
     ".popsection",
-    frame_rax = const FRAME_RAX,
-    frame_rcx = const FRAME_RCX,
+    frame_rax = const super::FRAME_RAX,
+    frame_rcx = const super::FRAME_RCX,
     traps = const mote_sys::signal::TRAPS,
     sigprocmask = const libc::SYS_rt_sigprocmask,
     sigpending = const libc::SYS_rt_sigpending,
