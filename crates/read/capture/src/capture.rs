@@ -1,6 +1,7 @@
 //! A capture: its streams, and what is known of them.
 
 use crate::code::{Code, Tracing};
+use crate::compiled;
 use crate::error::Error;
 use crate::files::Files;
 use crate::filter;
@@ -129,7 +130,10 @@ impl Capture {
         let stream = |(of, bytes)| (of, named(of, bytes, &threads));
         let streams = streams.into_iter().map(stream).collect();
         let processor = processor.by_clocks(&notes);
-        let files = Files::of(folder.clone().unwrap_or_default());
+        let clocks = compiled::Clocks::of(&notes);
+        let dumped = |pid: i32| compiled::code_of(folder.as_deref()?, pid, &clocks);
+        let notes = compiled::with_code(notes, dumped);
+        let files = Files::of(folder.clone().unwrap_or_default()).with_clocks(clocks);
         let guests = Guests::default();
         let mut capture = Capture { folder, processor, streams, notes, threads, guests, problems, files };
         if let Err(why) = filter::addresses(&capture.processor.filter, capture.notes.iter()) {

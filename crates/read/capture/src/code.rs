@@ -1,12 +1,13 @@
 //! The code of a process: bytes by address, in versions, and names.
 
+use crate::compiled::Compiled;
 use crate::files::{File, Files};
 use crate::moment::Moment;
 use crate::note::{Image as Mapped, KERNEL, Note, What};
 use crate::versions::{Entries, Versions};
 use mote_pt::image::{self, NoImage, Space};
 use mote_pt::time::Clocks;
-use mote_symbol::{PerfMap, Symbol, demangle};
+use mote_symbol::{Symbol, demangle};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -78,7 +79,9 @@ struct Part {
     at: usize,
     bytes: Arc<[u8]>,
     /// The names of what is of no file.
-    compiled: Option<Arc<PerfMap>>,
+    compiled: Option<Arc<Compiled>>,
+    /// The time stamp counter up to which it is in this version, where that is known.
+    until: Option<u64>,
 }
 
 /// What the code of run-time compilers is called, where a file is asked for.
@@ -279,7 +282,7 @@ impl Code {
     pub fn place(&self, space: Space, address: u64) -> Option<Place> {
         let (_, part) = self.part(space, address)?;
         let Some(file) = &part.file else {
-            let (function, offset) = part.compiled.as_ref()?.find(address)?;
+            let (function, offset) = part.compiled.as_ref()?.find(address, part.until)?;
             let function = demangle(function).into_owned();
             return Some(Place { function, offset, bytes: 0, file: COMPILED.into() });
         };
@@ -392,7 +395,7 @@ pub(crate) struct Making<'f> {
     now: BTreeMap<u64, Part>,
     count: u64,
     /// The names of what is of no file.
-    compiled: Option<Arc<PerfMap>>,
+    compiled: Option<Arc<Compiled>>,
 }
 
 impl<'f> Making<'f> {
@@ -421,13 +424,17 @@ impl Making<'_> {
                 let Some(end) = start.checked_add(code.len() as u64) else { return };
                 let (file, shift) = self.below(*start, end);
                 let (bytes, compiled) = (code.as_slice().into(), self.compiled.clone());
-                let part = Part { end, file, shift, at: 0, bytes, compiled };
+                let part = Part { end, file, shift, at: 0, bytes, compiled, until: None };
                 if let Some(since) = *since
                     && let Some((start, end)) = self.changed(*start, code)
                 {
                     self.code.uncertain.push(Uncertain { start, end, since, until: note.time });
                 }
-                self.add(from, *start, part);
+                if self.is_new(*start, code) {
+                    self.replace(*start, part);
+                } else {
+                    self.add(from, *start, part);
+                }
             }
             _ => {}
         }
@@ -450,11 +457,44 @@ impl Making<'_> {
         if overlapping.iter().all(is_the_same) && !overlapping.is_empty() {
             return;
         }
-        if !overlapping.is_empty() {
+        if !overlapping.is_empty() && !self.begins(from) {
             self.close(from);
-            overlapping.iter().for_each(|at| self.cut(*at, start, part.end));
         }
+        self.replace(start, part);
+    }
+
+    /// Puts a part in the place of what lies there.
+    fn replace(&mut self, start: u64, part: Part) {
+        let overlapping: Vec<u64> = self.overlapping(start, part.end).collect();
+        overlapping.iter().for_each(|at| self.cut(*at, start, part.end));
         self.now.insert(start, part);
+    }
+
+    /// Whether the version that is being made counts from this time on, so that another one would be without any.
+    fn begins(&self, from: Moment) -> bool {
+        let last = self.code.versions.last();
+        matches!(from, Moment::Return(_)) && last.is_some_and(|(last, _)| from.not_before(*last) == *last)
+    }
+
+    /// Whether code comes to where there was nothing but zeros, also before it, where an instruction could begin whose
+    /// last bytes they are: nothing was executed there, and no version is needed.
+    fn is_new(&self, start: u64, code: &[u8]) -> bool {
+        /// An instruction has no more bytes before its last one.
+        const BEFORE: u64 = 14;
+        let end = start + code.len() as u64;
+        self.overlapping(start.saturating_sub(BEFORE), end).all(|at| {
+            let part = &self.now[&at];
+            let first = at.max(start.saturating_sub(BEFORE));
+            // What is before the begin of a part is not known.
+            let mut zeros = 0;
+            part.file.is_none()
+                && part.from(at, first).iter().zip(first..end).all(|(old, at)| {
+                    let now = at.checked_sub(start).and_then(|at| code.get(at as usize));
+                    let is_free = now.is_none_or(|now| now == old) || (*old == 0 && zeros >= BEFORE);
+                    zeros = if *old == 0 { zeros + 1 } else { 0 };
+                    is_free
+                })
+        })
     }
 
     /// From where to where code is not what lies there now. Where there is nothing but zeros there is no code.
@@ -495,7 +535,8 @@ impl Making<'_> {
     /// Ends a version: what comes is of another one, from an instruction on.
     fn close(&mut self, from: Moment) {
         let space = Space(self.count);
-        self.put(space);
+        let until = if let Moment::Time(until) | Moment::Return(until) = from { Some(until) } else { None };
+        self.put(space, until);
         self.count += 1;
         if self.code.versions.is_empty() {
             self.code.versions.push((Moment::BEGIN, space));
@@ -504,14 +545,14 @@ impl Making<'_> {
         self.code.versions.push((from, Space(self.count)));
     }
 
-    fn put(&mut self, space: Space) {
-        let parts = self.now.iter().map(|(start, part)| ((space, *start), part.clone()));
+    fn put(&mut self, space: Space, until: Option<u64>) {
+        let parts = self.now.iter().map(|(start, part)| ((space, *start), Part { until, ..part.clone() }));
         self.code.places.extend(parts);
     }
 
     pub(crate) fn finish(mut self) -> Code {
         let last = Space(self.count);
-        self.put(last);
+        self.put(last, None);
         if self.code.versions.is_empty() {
             self.code.versions.push((Moment::BEGIN, last));
         }
@@ -531,7 +572,15 @@ impl Making<'_> {
             by_code.or_else(by_begin)
         });
         let bytes = file.bytes.clone();
-        Some(Part { end, shift: shift.unwrap_or(0), at, bytes, file: Some(file), compiled: None })
+        Some(Part {
+            end,
+            shift: shift.unwrap_or(0),
+            at,
+            bytes,
+            file: Some(file),
+            compiled: None,
+            until: None,
+        })
     }
 
     /// A file; `None` where it is not what it was.
@@ -627,6 +676,27 @@ mod tests {
         let made = Code::of([note(7, 0, code(0x1000, &[1, 2, 3, 4, 5]))].iter(), 7, &files);
         let place = |at| made.place(Space(0), at).map(|place| (place.function, place.offset));
         assert_eq!((place(0x1001), place(0x1003)), (None, Some(("js:price".to_owned(), 1))));
+    }
+
+    #[test]
+    fn code_that_comes_to_where_nothing_was_needs_no_version() {
+        let mut page = vec![0; 64];
+        page[..2].copy_from_slice(&[1, 2]);
+        let notes = [
+            note(7, 0, code(0x1000, &page)),
+            note(7, 5, code(0x1020, &[9, 9])),
+            // Behind another instruction, whose last byte it may be.
+            note(7, 6, code(0x1002, &[3])),
+            note(7, 7, code(0x1020, &[8])),
+        ];
+        let made = Code::of(notes.iter(), 7, &Files::default());
+        let from: Vec<Moment> = made.versions().iter().map(|(from, _)| *from).collect();
+        assert_eq!(from, [Moment::BEGIN, Moment::Instructions(6), Moment::Instructions(7)]);
+        check(&made, 0, 0x1020, Some(&[9, 9]));
+        check(&made, 0, 0x1001, Some(&page[1..32]));
+        check(&made, 6, 0x1002, Some(&[3]));
+        check(&made, 7, 0x1020, Some(&[8]));
+        check(&made, 7, 0x1021, Some(&[9]));
     }
 
     #[test]

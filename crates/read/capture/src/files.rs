@@ -1,6 +1,7 @@
 //! Files that code is of, read once.
 
-use mote_symbol::{Image, PerfMap, Table, collect, separate_symbols};
+use crate::compiled::{Clocks, Compiled};
+use mote_symbol::{Image, Table, separate_symbols};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,12 +18,11 @@ pub(crate) struct Files {
     /// Where perf keeps copies.
     cache: Option<PathBuf>,
     known: Mutex<HashMap<Key, Result<Arc<File>, String>>>,
-    /// The tables of run-time compilers, by process.
-    compiled: Mutex<HashMap<i32, Option<Arc<PerfMap>>>>,
+    /// What run-time compilers call their functions, by process.
+    compiled: Mutex<HashMap<i32, Option<Arc<Compiled>>>>,
+    /// By which their times count.
+    clocks: Clocks,
 }
-
-/// Bytes that a table of a run-time compiler may have.
-const TABLE_MAX: u64 = 256 << 20;
 
 /// A path, and the build id that is expected.
 type Key = (PathBuf, Option<String>);
@@ -44,7 +44,13 @@ impl Files {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let of_home = || set("HOME").map(|home| Path::new(&home).join(".debug"));
         let cache = set("PERF_BUILDID_DIR").map(PathBuf::from).or_else(of_home);
-        Files { folder, cache, known: Mutex::default(), compiled: Mutex::default() }
+        let (known, compiled) = (Mutex::default(), Mutex::default());
+        Files { folder, cache, known, compiled, clocks: Clocks::default() }
+    }
+
+    /// The same, by whose clocks times of run-time compilers count.
+    pub(crate) fn with_clocks(self, clocks: Clocks) -> Files {
+        Files { clocks, ..self }
     }
 
     /// Adds a file that is not on the disk.
@@ -67,19 +73,14 @@ impl Files {
     }
 
     /// The functions that a process has compiled at run time, where the capture has its compiler's table.
-    pub(crate) fn compiled(&self, pid: i32) -> Option<Arc<PerfMap>> {
-        let name = collect::perf_map_name(u32::try_from(pid).ok()?);
+    pub(crate) fn compiled(&self, pid: i32) -> Option<Arc<Compiled>> {
+        let id = u32::try_from(pid).ok()?;
         // Without a folder there is no capture that has one.
-        let path = Some(&self.folder).filter(|folder| !folder.as_os_str().is_empty())?.join(name);
-        let mut tables = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.entry(pid).or_insert_with(|| table(&path).map(Arc::new)).clone()
+        let folder = Some(&self.folder).filter(|folder| !folder.as_os_str().is_empty())?;
+        let mut all = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || Compiled::read(folder, id, &self.clocks).map(Arc::new);
+        all.entry(pid).or_insert_with(read).clone()
     }
-}
-
-/// A table of a run-time compiler; a file that is none, or too large, is not read.
-fn table(path: &Path) -> Option<PerfMap> {
-    fs::metadata(path).ok().filter(|data| data.is_file() && data.len() <= TABLE_MAX)?;
-    Some(PerfMap::parse(&String::from_utf8_lossy(&fs::read(path).ok()?)))
 }
 
 /// Where perf has a copy of the file with a build id: `.build-id/ab/cdef.../elf`.

@@ -16,6 +16,7 @@ mod calls;
 mod capture;
 mod check;
 mod code;
+mod compiled;
 mod counts;
 pub mod elf;
 mod error;

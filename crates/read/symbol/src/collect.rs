@@ -17,6 +17,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// File of the kernel's symbols.
@@ -71,6 +72,19 @@ pub fn vdso() -> io::Result<Vec<u8>> {
 #[must_use]
 pub fn perf_map_name(pid: u32) -> String {
     format!("perf-{pid}.map")
+}
+
+/// Name of the file to which a run-time compiler in process `pid` writes its functions, with times.
+#[must_use]
+pub fn jit_dump_name(pid: u32) -> String {
+    format!("jit-{pid}.dump")
+}
+
+/// Whether a file is called so, of whatever process: in a container, it has another number.
+#[must_use]
+pub fn is_jit_dump(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix("jit-"));
+    name.and_then(|name| name.strip_suffix(".dump")).is_some_and(|pid| pid.parse::<u32>().is_ok())
 }
 
 pub(crate) fn pid_of_perf_map(name: &OsStr) -> Option<u32> {

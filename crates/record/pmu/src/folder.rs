@@ -13,12 +13,14 @@ use mote_perfdata::intel_pt::Clock;
 use mote_perfdata::record::{EXECUTABLE, File as Which, Mmap, Mode, Task, is_anonymous};
 use mote_perfdata::{Record, SampleId};
 use mote_symbol::collect::{self, BuildIds};
+use mote_symbol::mapped;
 use mote_words::counted_grouped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -89,8 +91,15 @@ pub struct Folder {
     began: SystemTime,
     /// Processes whose compilers' tables were copied.
     named: BTreeSet<i32>,
+    /// The files to which compilers write their functions with times, by process.
+    dumps: BTreeMap<i32, File>,
 }
 
+/// Files with functions and times that are kept open, and bytes that are copied of one.
+const DUMPS_MAX: usize = 64;
+const DUMP_MAX: u64 = 64 << 20;
+/// Bytes of all tables of a snapshot.
+const TABLES_MAX: u64 = 16 << 20;
 /// Bytes that are copied of a program of eBPF.
 const PROGRAM_MAX: u64 = 1 << 20;
 /// The file with the kernel's code.
@@ -119,6 +128,7 @@ impl Folder {
             problems: Vec::new(),
             began: SystemTime::now(),
             named: BTreeSet::new(),
+            dumps: BTreeMap::new(),
         })
     }
 
@@ -162,6 +172,7 @@ impl Folder {
         if let Some(file) = &self.kernel_file {
             sideband::copy(file, 0..file.metadata()?.len(), &mut files.create(KERNEL_FILE)?)?;
         }
+        self.compiled_now(&*files)?;
         Ok(Packets { files, streams: BTreeMap::new() })
     }
 
@@ -314,17 +325,64 @@ impl Folder {
     /// # Errors
     /// They cannot be written.
     pub(crate) fn compiled(&mut self) -> io::Result<()> {
-        let pids: Vec<i32> = self.elsewhere.processes().collect();
+        let dumped = self.dumps.keys().copied();
+        let pids: BTreeSet<i32> = self.elsewhere.processes().chain(dumped).collect();
         pids.into_iter().try_for_each(|pid| self.compiled_by(pid))
     }
 
     /// The same of a process, once.
     fn compiled_by(&mut self, pid: i32) -> io::Result<()> {
+        if let Some(dump) = self.dumps.remove(&pid) {
+            let mut to = self.packets.files.create(&collect::jit_dump_name(pid.unsigned_abs()))?;
+            if copy_whole(&dump, &mut to, DUMP_MAX)? == DUMP_MAX {
+                let what = "functions that were compiled later have no names: 64 MiB of its jitdump are kept";
+                self.problems.push(format!("process {pid}: {what}"));
+            }
+        }
         let id = u32::try_from(pid).ok().filter(|_| !self.named.contains(&pid));
         let Some(table) = id.and_then(|id| collect::perf_map(id, self.began, None)) else { return Ok(()) };
         self.named.insert(pid);
         let name = collect::perf_map_name(pid.unsigned_abs());
         self.packets.files.create(&name)?.write_all(&table)
+    }
+
+    /// The same into a snapshot, as they are now, as far as there is room; what does not fit is not there.
+    fn compiled_now(&self, files: &dyn Files) -> io::Result<()> {
+        let mut room = TABLES_MAX;
+        for pid in self.elsewhere.processes() {
+            let Ok(id) = u32::try_from(pid) else { continue };
+            let table = collect::perf_map(id, self.began, None);
+            if let Some(table) = table.filter(|table| table.len() as u64 <= room) {
+                room -= table.len() as u64;
+                files.create(&collect::perf_map_name(id))?.write_all(&table)?;
+            }
+        }
+        for (pid, dump) in &self.dumps {
+            let bytes = dump.metadata().map_or(u64::MAX, |data| data.len());
+            if bytes <= room {
+                let mut to = files.create(&collect::jit_dump_name(pid.unsigned_abs()))?;
+                room -= copy_whole(dump, &mut to, room)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A process has mapped a file as code by which perf finds the functions that its compiler writes: it is opened
+    /// now, since it may be gone when the process is.
+    fn dumps(&mut self, mmap: &Mmap) {
+        let pid = mmap.task.pid;
+        let has_room = self.dumps.len() < DUMPS_MAX && !self.dumps.contains_key(&pid);
+        if !has_room || !collect::is_jit_dump(&mmap.path) {
+            return;
+        }
+        let Ok(id) = u32::try_from(pid) else { return };
+        let all = mapped::code(id);
+        let found = all.iter().find(|mapped| mapped.map.start == mmap.start);
+        let opened = found.and_then(|found| {
+            let range = (found.map.start, found.map.end);
+            found.file.as_ref()?.open(id, range, &found.map.path).ok()
+        });
+        self.dumps.extend(opened.map(|file| (pid, file)));
     }
 
     /// How many mappings of code there were whose bytes are not known: they were gone before they were read.
@@ -367,6 +425,7 @@ impl Folder {
         match record {
             Record::Mmap(mmap) if mmap.protection & EXECUTABLE != 0 && mmap.mode == Mode::User => {
                 let path = &mmap.path;
+                self.dumps(mmap);
                 // In the upper half of all addresses is what the kernel has for programs since ever: [vsyscall].
                 let is_ours = mmap.start >> 63 == 0 && path.as_os_str() != Notes::VDSO;
                 let is_gone = || path.to_string_lossy().ends_with(" (deleted)");
@@ -383,7 +442,7 @@ impl Folder {
             }
             Record::Comm { task, is_exec: true, .. } => self.gone(task.pid),
             Record::Exit(lifetime) if lifetime.task.pid == lifetime.task.tid => {
-                if self.elsewhere.has(lifetime.task.pid) {
+                if self.elsewhere.has(lifetime.task.pid) || self.dumps.contains_key(&lifetime.task.pid) {
                     self.compiled_by(lifetime.task.pid)?;
                 }
                 self.gone(lifetime.task.pid);
@@ -442,6 +501,22 @@ impl Folder {
     pub fn flush(&mut self) -> io::Result<()> {
         self.sideband.flush()
     }
+}
+
+/// Copies another process's file from its begin, up to so many bytes, as far as it can be read; returns how many.
+fn copy_whole(from: &File, to: &mut File, most: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < most {
+        let len = buffer.len().min(usize::try_from(most - at).unwrap_or(usize::MAX));
+        let read = from.read_at(&mut buffer[..len], at).unwrap_or(0);
+        if read == 0 {
+            break;
+        }
+        to.write_all(&buffer[..read])?;
+        at += read as u64;
+    }
+    Ok(at)
 }
 
 /// A note about a process.

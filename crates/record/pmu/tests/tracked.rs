@@ -1,17 +1,16 @@
 //! Code in memory that stays writable and executable, or is mapped twice, of a process that does what it is told: each
 //! version is known from its first write on, and the process is left as it was, whatever becomes of it or the recorder.
 
+mod support;
+
 use mote_capture::{Note, What};
-use mote_clock::Sample;
-use mote_pmu::simulated::Simulated;
-use mote_pmu::{Device, Error, Kept, Options, Recorded, Settings, Targets, TimeScale, record};
 use mote_sys::mem::{PAGE_BYTES, sealed_memfd};
-use mote_sys::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::{now, recorded};
 
 /// What the process, and a recorder of its own, are told to be by the environment.
 const ROLE: &str = "MOTE_TEST_ROLE";
@@ -19,10 +18,6 @@ const ROLE: &str = "MOTE_TEST_ROLE";
 const SAYS: &str = "says ";
 /// How long something may take on a machine that has more to do.
 const LONG: Duration = Duration::from_secs(60);
-
-fn now() -> u64 {
-    clock_gettime(ClockId::Monotonic)
-}
 
 /// Maps a page, anywhere or there.
 fn map(at: usize, protection: i32, flags: i32, fd: i32) -> *mut u8 {
@@ -212,42 +207,6 @@ fn codes(notes: &[Note], pid: i32, page: u64) -> impl Iterator<Item = (u8, Optio
         }
         _ => None,
     })
-}
-
-/// The kernel's clock, which is the machine's time stamp counter, too.
-fn sample() -> Sample {
-    let now = now();
-    Sample { ticks: now, monotonic_ns: now, realtime_ns: now, error_ns: 0 }
-}
-
-/// Records a process as long as `goes_on`; `None`, as a skip, where code cannot be copied.
-fn recorded(folder: &Path, pid: i32, mut goes_on: impl FnMut() -> bool) -> Option<Recorded> {
-    let format = folder.join("device/format");
-    fs::create_dir_all(&format).expect("a directory");
-    fs::write(folder.join("device/type"), "8").expect("a file");
-    fs::write(format.join("tsc"), "config:10").expect("a file");
-    let device = Device::read(&folder.join("device")).expect("a device");
-    let clock = TimeScale { shift: 0, mult: 1, zero: 0 };
-    let options = Options {
-        settings: Settings::default(),
-        targets: Targets::Threads(vec![pid]),
-        cpus: vec![0],
-        memory: 64 << 10,
-        kept: Kept::All,
-        filter: None,
-        jit: true,
-    };
-    let output = folder.join("capture");
-    fs::create_dir(&output).expect("a directory");
-    let machine = Simulated::new(8, clock, []).with_time(sample);
-    match record(machine, &device, &options, &output, &[pid], || {}, |_| goes_on()) {
-        Ok((recorded, _)) => Some(recorded),
-        Err(Error::Generated(why)) => {
-            mote_skip::skip(why);
-            None
-        }
-        Err(why) => panic!("{why}"),
-    }
 }
 
 /// Whether this kernel can track pages; says it as a skip where it cannot.
