@@ -1,5 +1,6 @@
 //! What is needed of a file to find its functions and look at their code.
 
+use mote_probelist::PADS;
 use mote_symbol::Visit;
 use mote_symbol::frames::{self, Frame};
 use object::{Architecture, Object, ObjectKind, ObjectSection, ReadRef, SectionFlags, SectionKind};
@@ -14,7 +15,7 @@ pub(crate) struct Binary {
     pub(crate) code: Vec<Part>,
     /// Other sections that are loaded from the file, by address.
     pub(crate) data: Vec<Part>,
-    /// The linker's tables of functions of other files.
+    /// The linker's tables of functions of other files; code without functions of its own.
     pub(crate) linkage: Vec<Range<u64>>,
     pub(crate) frames: Vec<Frame>,
     /// Addresses that the loader writes into memory (`R_X86_64_RELATIVE`).
@@ -25,8 +26,18 @@ pub(crate) struct Binary {
     pub(crate) is_fixed: bool,
     /// Where a program begins; 0 of most libraries.
     pub(crate) entry: u64,
+    /// Where `mote coldpatch` has put placeholders and what it has moved there.
+    pub(crate) pads: Option<Pads>,
     /// It has what the compiler of Go leaves.
     pub(crate) is_go: bool,
+}
+
+/// The section [`PADS`].
+#[derive(Debug)]
+pub(crate) struct Pads {
+    pub(crate) range: Range<u64>,
+    /// Where it is in the file.
+    pub(crate) offset: u64,
 }
 
 /// A section.
@@ -85,6 +96,11 @@ impl Visit for Reading {
             binary.is_go |= matches!(name, ".note.go.buildid" | ".gopclntab");
             if name.starts_with(".plt") || name == ".iplt" {
                 binary.linkage.push(address..address.saturating_add(section.size()));
+            }
+            if name == PADS {
+                let range = address..address.saturating_add(section.size());
+                binary.linkage.push(range.clone());
+                binary.pads = section.file_range().map(|(offset, _)| Pads { range, offset });
             }
             match left.checked_sub(section.size()) {
                 Some(rest) => left = rest,

@@ -18,12 +18,14 @@
 mod arch;
 pub mod arguments;
 mod binary;
+mod code;
 mod lists;
 mod object;
 mod pattern;
 mod starts;
 mod way;
 
+pub use code::{Code, Window};
 pub use lists::{Listed, Lists, beside_of};
 pub use object::{Object, Part, similar_names};
 pub use pattern::{DECLARED, Pattern, Values};
@@ -32,7 +34,7 @@ pub use way::{Reason, Way};
 
 use binary::Binary;
 use mote_symbol::{Image, ImageError, Table};
-use starts::Start;
+use starts::{Start, Starts};
 use std::path::Path;
 
 /// The functions of a file.
@@ -65,6 +67,26 @@ pub struct Function {
     pub way: Way,
     /// How, where a process has no free memory for a way that is [`Way::Punned`]; else the same.
     pub otherwise: Way,
+    /// Its placeholder, where that is elsewhere; else the way is that of the function's first bytes.
+    pub pad: Option<Pad>,
+}
+
+/// A placeholder that was written into the file (`mote coldpatch --rewrite`): the function's entry jumps there, and
+/// what the jump has taken the place of stands behind it. Nothing else leads there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pad {
+    /// Its address, in the file's own address space.
+    pub address: u64,
+    /// Where it is in the file.
+    pub offset: u64,
+}
+
+impl Function {
+    /// Where its probe lies, in the file's own address space.
+    #[must_use]
+    pub fn probed_at(&self) -> u64 {
+        self.pad.map_or(self.address, |pad| pad.address)
+    }
 }
 
 /// Finds the functions of a file, with the names in its separate debug file, if there is one.
@@ -115,11 +137,19 @@ fn within_bounds(binary: Option<Binary>, path: &Path) -> Result<Binary, ImageErr
 fn found(binary: &Binary, symbols: &Table, image: &Image) -> Functions {
     let starts = starts::find(binary, symbols);
     let targets = arch::targets(binary, &starts.begins);
+    functions(binary, &targets, &starts, image)
+}
+
+fn functions(binary: &Binary, targets: &arch::Targets, starts: &Starts, image: &Image) -> Functions {
     let mut functions = Vec::with_capacity(starts.functions.len());
     for start in &starts.functions {
-        let (way, otherwise) = arch::ways(binary, &targets, start);
+        let pad = arch::pad(binary, start.address);
+        let (way, otherwise) = match pad {
+            Some(_) => (Way::Placeholder, Way::Placeholder),
+            None => arch::ways(binary, targets, start),
+        };
         let Start { address, len, room, ref name } = *start;
-        functions.push(Function { address, len, room, name: name.clone(), way, otherwise });
+        functions.push(Function { address, len, room, name: name.clone(), way, otherwise, pad });
     }
     Functions {
         build_id: image.build_id.clone(),

@@ -30,6 +30,9 @@ use serde::{Deserialize, Serialize};
 pub const VERSION: u32 = 1;
 /// What the name of a list ends with that lies beside its binary: `app.probes` of `app`.
 pub const ENDING: &str = ".probes";
+/// The section of a rewritten binary that has its placeholders of [`Kind::Rewritten`], with the instructions that made
+/// room for the jumps there.
+pub const PADS: &str = ".mote.pads";
 
 /// A probe list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +92,9 @@ pub struct Placeholder {
     /// The name of the event that a macro has put there: `provider:name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// Where the function begins, of a placeholder that lies elsewhere: [`Kind::Rewritten`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<u64>,
 }
 
 /// A function that was inlined.
@@ -130,11 +136,13 @@ pub enum Kind {
     Usdt,
     /// `mote`'s own events and switches.
     Mote,
+    /// `mote coldpatch --rewrite`: elsewhere in the file, where the function's entry jumps to.
+    Rewritten,
 }
 
 impl Kind {
     /// All kinds, in the order in which lists number them.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Enter,
         Kind::Exit,
         Kind::Fentry,
@@ -146,6 +154,7 @@ impl Kind {
         Kind::XrayEvent,
         Kind::Usdt,
         Kind::Mote,
+        Kind::Rewritten,
     ];
 
     /// In one word, as lists have it.
@@ -163,6 +172,7 @@ impl Kind {
             Kind::XrayEvent => "xray-event",
             Kind::Usdt => "usdt",
             Kind::Mote => "mote",
+            Kind::Rewritten => "rewritten",
         }
     }
 }

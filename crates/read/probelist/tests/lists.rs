@@ -22,6 +22,7 @@ fn list() -> List {
         line: None,
         inlined: Vec::new(),
         event: None,
+        entry: None,
     };
     let whole = Placeholder {
         offset: 0x1010,

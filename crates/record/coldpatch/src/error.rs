@@ -24,6 +24,27 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// It was rewritten before.
+    #[error("{path} was rewritten already; rewrite the file that it was made of", path = path.display())]
+    Rewritten {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nothing could load what makes probes.
+    #[error(
+        "{path} is static: its functions cannot be probed; --rewrite is for what the dynamic linker loads",
+        path = path.display()
+    )]
+    Static {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no place for more.
+    #[error("{path} has no place for placeholders: too much lies behind its code in memory", path = path.display())]
+    NoPlace {
+        /// The file.
+        path: PathBuf,
+    },
     /// A placeholder cannot be where the list says.
     #[error("the placeholder at {offset:#x} is not in the file; the list is of another file")]
     Outside {

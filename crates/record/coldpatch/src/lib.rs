@@ -25,17 +25,20 @@ mod error;
 mod hooks;
 mod names;
 mod patch;
+mod rewrite;
 mod sections;
 mod site;
 mod strip;
 
 pub use error::Error;
 pub use patch::patch;
+pub use rewrite::{Refusal, Refused};
 pub use site::{Left, Why};
 pub use strip::strip;
 
 use binary::Binary;
 use hooks::Hooks;
+use mote_functions::Pattern;
 use mote_probelist::{Kind, List, Placeholder};
 use mote_symbol::{Image, TextDigest, with_bytes};
 use names::Names;
@@ -60,6 +63,8 @@ pub struct Cold {
     pub list: List,
     /// What goes on as before.
     pub left: Vec<Left>,
+    /// Functions that were to be rewritten, and stay as they were.
+    pub refused: Vec<Refused>,
 }
 
 /// What was found in a file.
@@ -72,21 +77,32 @@ pub struct Found {
 }
 
 /// Prepares the program or library `bytes`, which lies at `path`: its separate debug information is looked for by that.
+/// The functions that patterns mean get a placeholder each, besides those that compilers have left.
 ///
 /// # Errors
-/// It is no program or library of this processor, or it is damaged.
+/// It is no program or library of this processor, or it is damaged. With patterns: it is static, was rewritten before,
+/// or has no place for more.
 ///
 /// # Cost
 /// Decodes all code, some 100 MB/s, and reads the debug information of each function.
-pub fn coldpatch(path: &Path, bytes: &[u8], symbols: Symbols) -> Result<Cold, Error> {
-    let Found { mut list, left } = find(path, bytes)?;
+pub fn coldpatch(path: &Path, bytes: &[u8], symbols: Symbols, rewrite: &[Pattern]) -> Result<Cold, Error> {
+    let names = Names::of(&Image::from_bytes(path, bytes)?);
+    let Found { mut list, left } = find_with(path, bytes, &names)?;
     let mut cold = bytes.to_owned();
     patch(&mut cold, &list.placeholders)?;
-    list.text = digest(path, &cold)?;
+    let whole = (!rewrite.is_empty()).then(|| cold.clone());
     if symbols == Symbols::Strip {
         cold = strip(path, &cold)?;
     }
-    Ok(Cold { bytes: cold, list, left })
+    let mut refused = Vec::new();
+    if let Some(whole) = whole {
+        let mut done = rewrite::rewrite(path, (&whole, &cold), &list.placeholders, rewrite, &names)?;
+        list.placeholders.append(&mut done.placeholders);
+        list.placeholders.sort_by_key(|place| place.address);
+        (cold, refused) = (done.bytes, done.refused);
+    }
+    list.text = digest(path, &cold)?;
+    Ok(Cold { bytes: cold, list, left, refused })
 }
 
 /// Finds functions and placeholders.
@@ -94,9 +110,11 @@ pub fn coldpatch(path: &Path, bytes: &[u8], symbols: Symbols) -> Result<Cold, Er
 /// # Errors
 /// As [`coldpatch`].
 pub fn find(path: &Path, bytes: &[u8]) -> Result<Found, Error> {
-    let image = Image::from_bytes(path, bytes)?;
+    find_with(path, bytes, &Names::of(&Image::from_bytes(path, bytes)?))
+}
+
+fn find_with(path: &Path, bytes: &[u8], names: &Names) -> Result<Found, Error> {
     let binary = Binary::of(path, bytes, arch::ARCHITECTURE)?;
-    let names = Names::of(&image);
     let mut hooks = Hooks::of(&binary);
     for code in binary.code.iter().filter(|code| code.is_linkage) {
         let entries = arch::thunks(code, |slot| hooks.in_slot(slot));
@@ -107,12 +125,12 @@ pub fn find(path: &Path, bytes: &[u8]) -> Result<Found, Error> {
     for code in &binary.code {
         arch::uses(code, &begins, &hooks, &mut sites, &mut left);
     }
-    sections::add(&binary, &names, &mut sites, &mut left);
-    let placeholders = apart(sites).iter().filter_map(|site| placeholder(&binary, &names, site)).collect();
+    sections::add(&binary, names, &mut sites, &mut left);
+    let placeholders = apart(sites).iter().filter_map(|site| placeholder(&binary, names, site)).collect();
     left.sort_unstable_by_key(|left| (left.address, left.why));
     left.dedup();
     let list = List {
-        build_id: image.build_id.clone(),
+        build_id: names.build_id().to_owned(),
         text: digest(path, bytes)?,
         functions: names.functions(&binary),
         placeholders,
@@ -154,6 +172,7 @@ fn placeholder(binary: &Binary<'_>, names: &Names, site: &Site) -> Option<Placeh
         line,
         inlined,
         event: event.clone(),
+        entry: None,
     })
 }
 

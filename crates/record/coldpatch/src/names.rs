@@ -12,6 +12,7 @@ type Source = (String, u32);
 pub(crate) struct Names {
     table: Table,
     debug: Option<Debug>,
+    build_id: String,
 }
 
 impl Names {
@@ -21,7 +22,22 @@ impl Names {
         if let Some(others) = separate_symbols(image) {
             table.merge(&others);
         }
-        Names { table, debug: Debug::of(image, &image.path) }
+        Names { table, debug: Debug::of(image, &image.path), build_id: image.build_id.clone() }
+    }
+
+    /// GNU build id of the file in hex; empty when it has none.
+    pub(crate) fn build_id(&self) -> &str {
+        &self.build_id
+    }
+
+    /// All symbols.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The source file of the code at `address`.
+    pub(crate) fn source(&self, address: u64) -> Option<String> {
+        Some(self.debug.as_ref()?.place(address)?.0)
     }
 
     /// Where functions begin.

@@ -271,7 +271,7 @@ fn requested<'o>(
             event: description(object, function, &lines, &mut known),
             values,
             scope,
-            address: function.address.wrapping_add(object.shift),
+            address: function.probed_at().wrapping_add(object.shift),
             function,
             code,
             current: None,
@@ -460,12 +460,12 @@ fn is_left_alone(name: &str) -> bool {
     LEFT_ALONE.contains(&name) || LEFT_ALONE_FROM.iter().any(|begin| name.starts_with(begin))
 }
 
-/// The first bytes of a function, from the file.
+/// The first bytes of a function, or of its placeholder, from the file.
 fn code_of(object: &Object, function: &Function) -> Vec<u8> {
     let mut code = vec![0; CODE_BYTES];
     let read = object.mapped.as_ref().and_then(|part| {
-        let at =
-            function.address.wrapping_add(object.shift).wrapping_sub(part.start).wrapping_add(part.offset);
+        let in_part = || function.address.wrapping_add(object.shift).wrapping_sub(part.start);
+        let at = function.pad.map_or_else(|| in_part().wrapping_add(part.offset), |pad| pad.offset);
         part.file.read_at(&mut code, at).ok()
     });
     code.truncate(read.unwrap_or(0));

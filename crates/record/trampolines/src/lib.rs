@@ -45,7 +45,7 @@ pub struct Request<'a> {
     pub values: Vec<Value>,
     /// Which of its calls are wanted.
     pub scope: Scope,
-    /// Where it begins in the process.
+    /// Where it begins in the process, or where its placeholder is ([`Function::probed_at`]).
     pub address: u64,
     /// What its file says of it.
     pub function: &'a Function,

@@ -66,7 +66,7 @@ fn function(bytes: &[u8], address: u64, room: u64) -> Function {
         }
     }
     let way = if first >= 5 { Way::Jump } else { Way::Punned { nearest: 0, targets: 1 } };
-    Function { address, len: bytes.len() as u64, room, name: None, way, otherwise: window }
+    Function { address, len: bytes.len() as u64, room, name: None, way, otherwise: window, pad: None }
 }
 
 /// Functions one behind the other from `address` on.
@@ -208,7 +208,7 @@ fn what_is_no_code_is_planned_or_refused() {
         let address =
             [0, 5, 0x1000, 0x40_1000, 0x7fff_ffff_e000, 1 << 47, u64::MAX][random.below(7) as usize];
         let (len, room) = (random.below(40), [0, 3, 30, u64::MAX][random.below(4) as usize]);
-        let function = Function { address, len, room, name: None, way, otherwise };
+        let function = Function { address, len, room, name: None, way, otherwise, pad: None };
         let request = Request {
             event: String::new(),
             values: Vec::new(),

@@ -21,7 +21,7 @@ fn what_is_no_program_is_refused_with_a_sentence() {
         (&object, "is not linked; give the program"),
         (&other, "is for another processor (Aarch64)"),
     ] {
-        let why = coldpatch(Path::new("it"), bytes, Symbols::Keep).expect_err(says).to_string();
+        let why = coldpatch(Path::new("it"), bytes, Symbols::Keep, &[]).expect_err(says).to_string();
         assert!(why.starts_with("it ") && why.contains(says), "{says}: {why}");
     }
 }
@@ -38,7 +38,7 @@ fn damaged_files_are_prepared_or_refused() {
     for at in places {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
-        match coldpatch(&built.path, &damaged, Symbols::Strip) {
+        match coldpatch(&built.path, &damaged, Symbols::Strip, &[]) {
             Ok(cold) => {
                 assert!(cold.bytes.len() <= whole.len() + 8192, "{at}");
                 done += 1;
@@ -49,7 +49,7 @@ fn damaged_files_are_prepared_or_refused() {
     assert!(done > 500 && refused > 50, "{done} done, {refused} refused");
     for len in (0..whole.len()).step_by(997) {
         // The headers of sections are at the end.
-        assert!(coldpatch(&built.path, &whole[..len], Symbols::Strip).is_err(), "{len}");
+        assert!(coldpatch(&built.path, &whole[..len], Symbols::Strip, &[]).is_err(), "{len}");
     }
 }
 

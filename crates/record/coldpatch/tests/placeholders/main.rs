@@ -5,6 +5,7 @@
 
 mod hooks;
 mod hostile;
+mod rewrite;
 mod sites;
 mod strip;
 
@@ -50,7 +51,7 @@ impl Built {
     }
 
     fn cold(&self, symbols: Symbols) -> Cold {
-        coldpatch(&self.path, &self.bytes(), symbols).expect("it is whole")
+        coldpatch(&self.path, &self.bytes(), symbols, &[]).expect("it is whole")
     }
 
     /// What the program prints, as it is or with other bytes: lines, and the number of calls of hooks.

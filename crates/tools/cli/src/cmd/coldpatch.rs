@@ -3,9 +3,9 @@
 use crate::{cmd, out};
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use mote_coldpatch::{Cold, Left, Symbols, coldpatch};
-use mote_functions::{Lists, beside_of};
-use mote_probelist::{Kind, List, Was};
+use mote_coldpatch::{Cold, Left, Refused, Symbols, coldpatch};
+use mote_functions::{Lists, Pattern, beside_of};
+use mote_probelist::{Kind, List, Placeholder, Was};
 use mote_symbol::Image;
 use mote_words::counted;
 use serde_json::{Value, json};
@@ -23,6 +23,9 @@ use std::process::ExitCode;
 /// the same length, and each jump to one a return: it costs little then. The list OUT.probes has the functions and all
 /// places for probes, with names, files and lines, and belongs to this build: with it, `mote functions` finds the
 /// functions of the stripped program, wherever that is loaded.
+///
+/// --rewrite is for programs and libraries that were built without any of that: the functions that it means get
+/// placeholders.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +33,8 @@ Examples:
   mote coldpatch app                        app.cold and app.cold.probes
   mote coldpatch app -o bin/app --strip     without symbols and debug information
   mote coldpatch app -o app                 in its own place
+  mote coldpatch /usr/bin/lua5.4 --rewrite '*' -o ./lua5.4      of a package, as it is
+  mote coldpatch libz.so.1 --rewrite 'inflate*' -o lib/libz.so.1
   mote functions 'parse_*' -- bin/app       by bin/app.probes, which is beside it
   mote functions --probes app.probes 'parse_*' -p 4711
   mote list --functions bin/app             its functions, by the list
@@ -43,8 +48,11 @@ Placeholders, by what leaves them:
   xray-...      clang -fxray-instrument: sleds, which do nothing
   usdt          sys/sdt.h: NOPs
   mote          mote's own events and switches: NOPs
+  rewritten     --rewrite: NOPs in new segments of the file, which functions jump to
+
 Only calls and jumps are changed; what does nothing is listed. Calls by the linker's tables (PLT, GOT) are found, too.
-The code that loads their arguments stays.
+The code that loads their arguments stays. With --rewrite the first instructions of functions become jumps. What cannot
+be done safely stays as it was, and is counted with its reason.
 
 The hooks are known by their names: prepare a program before it is stripped. A program that has its list beside it is
 prepared already.
@@ -55,8 +63,10 @@ JSON: one object. Its keys are stable:
   functions     how many functions the list has
   placeholders  {kind: {calls, jumps, nops}}
   left          [{address, kind, why}], what goes on as before
+  refused       [{address, symbol, why}], functions that could not be rewritten
 
-Exit status: 0 done, 1 the program has no placeholder and nothing was written, 2 failed.")]
+Exit status: 0 done, 1 the program has no placeholder, or no function could be rewritten, and nothing was written,
+2 failed.")]
 pub(crate) struct Args {
     /// The program or library
     #[arg(value_name = "BINARY")]
@@ -67,6 +77,9 @@ pub(crate) struct Args {
     /// Leave out symbols and debug information
     #[arg(long)]
     strip: bool,
+    /// Give the functions that PATTERN means placeholders, as `mote functions` names them; repeat for more
+    #[arg(long, value_name = "PATTERN")]
+    rewrite: Vec<String>,
     /// A table for people, or JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
@@ -84,12 +97,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let bytes = read(binary)?;
     check_is_new(binary, &bytes)?;
     let symbols = if args.strip { Symbols::Strip } else { Symbols::Keep };
-    let cold = coldpatch(binary, &bytes, symbols)?;
+    let patterns: Result<Vec<Pattern>, String> = args.rewrite.iter().map(|text| Pattern::new(text)).collect();
+    let patterns = patterns.map_err(anyhow::Error::msg)?;
+    let cold = coldpatch(binary, &bytes, symbols, &patterns)?;
     tell(binary, &cold);
+    let is_rewritten = |place: &Placeholder| place.kind == Kind::Rewritten;
+    if !patterns.is_empty() && !cold.list.placeholders.iter().any(is_rewritten) {
+        let why = if cold.refused.is_empty() { ": none is called so" } else { "" };
+        say!("no function of {} was rewritten{why}", binary.display());
+        return Ok(cmd::NOTHING.into());
+    }
     if cold.list.placeholders.is_empty() {
         say!(
             "{} has no placeholder; build it with -finstrument-functions, -pg -mfentry or \
-             -fpatchable-function-entry=5, and prepare it before it is stripped",
+             -fpatchable-function-entry=5, and prepare it before it is stripped; or have it rewritten (--rewrite)",
             binary.display()
         );
         return Ok(cmd::NOTHING.into());
@@ -170,6 +191,11 @@ fn tell(binary: &Path, cold: &Cold) {
         let places = counted(addresses.len(), "place", "places");
         say!("{places} of {} stay as before: {} (at {}{more})", kind.word(), why.words(), some.join(", "));
     }
+    let mut refused: BTreeMap<_, usize> = BTreeMap::new();
+    cold.refused.iter().for_each(|Refused { why, .. }| *refused.entry(*why).or_default() += 1);
+    for (why, count) in refused {
+        say!("{} not rewritten: {why}", counted(count, "function is", "functions are"));
+    }
     if cold.list.build_id.is_empty() {
         say!(
             "{} has no build id: its list is known by a digest of its code; -Wl,--build-id makes one",
@@ -206,10 +232,12 @@ fn table(output: &Path, path: &Path, list: &List) -> String {
         counted(functions.len(), "function", "functions")
     );
     for (kind, [calls, jumps, nops]) in counts(list) {
+        let nop = if kind == Kind::Rewritten { "that was made" } else { "that did nothing before" };
+        let nop = (nop, if kind == Kind::Rewritten { "that were made" } else { nop });
         let parts = [
             (calls, "call made NOP", "calls made NOPs"),
             (jumps, "jump made a return", "jumps made returns"),
-            (nops, "that did nothing before", "that did nothing before"),
+            (nops, nop.0, nop.1),
         ];
         let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, one, more)| counted(count, one, more)).collect();
@@ -231,6 +259,9 @@ fn json_of(output: &Path, path: &Path, cold: &Cold) -> Value {
         .left
         .iter()
         .map(|left| json!({ "address": left.address, "kind": left.kind.word(), "why": left.why.words() }));
+    let refused = cold.refused.iter().map(|Refused { address, name, why }| {
+        json!({ "address": address, "symbol": name, "why": why.to_string() })
+    });
     json!({
         "output": output.to_string_lossy(),
         "list": path.to_string_lossy(),
@@ -238,5 +269,6 @@ fn json_of(output: &Path, path: &Path, cold: &Cold) -> Value {
         "functions": cold.list.functions.len(),
         "placeholders": placeholders,
         "left": left.collect::<Vec<_>>(),
+        "refused": refused.collect::<Vec<_>>(),
     })
 }

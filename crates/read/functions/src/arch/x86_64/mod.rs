@@ -3,8 +3,8 @@
 mod targets;
 mod way;
 
-pub(crate) use targets::targets;
-pub(crate) use way::ways;
+pub(crate) use targets::{Targets, targets};
+pub(crate) use way::{pad, padding, ways, window};
 
 /// How files call it.
 pub(crate) const ARCHITECTURE: object::Architecture = object::Architecture::X86_64;

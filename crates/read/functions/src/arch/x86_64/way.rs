@@ -4,10 +4,14 @@ use super::targets::Targets;
 use crate::binary::{Binary, part_at};
 use crate::starts::Start;
 use crate::way::{Reason, Way};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use crate::{Pad, Window};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use std::ops::Range;
 
 /// Bytes of `jmp rel32`.
 const JUMP: u64 = 5;
+/// Bytes of `endbr64`.
+const LANDING: u64 = 4;
 /// Most bytes of an instruction.
 const INSTRUCTION_MAX: usize = 15;
 /// Behind a program, the kernel and the C library put its heap: not for jumps.
@@ -23,7 +27,6 @@ pub(crate) fn ways(binary: &Binary, targets: &Targets, start: &Start) -> (Way, W
     let entry = Entry { bytes, start };
     let instructions = entry.instructions();
     let [first, rest @ ..] = &instructions[..] else { return (Way::Unknown, Way::Unknown) };
-    let is_placeholder = |one: &Instruction| one.code() == Code::Nop_rm32 && one.len() == 5;
     if is_placeholder(first) || first.code() == Code::Endbr64 && rest.first().is_some_and(is_placeholder) {
         return (Way::Placeholder, Way::Placeholder);
     }
@@ -32,6 +35,92 @@ pub(crate) fn ways(binary: &Binary, targets: &Targets, start: &Start) -> (Way, W
     }
     let window = entry.window(&instructions, targets);
     (entry.punned(first, binary).unwrap_or(window), window)
+}
+
+/// The first instructions of a function that have so many bytes together: see [`crate::Code::window`]. They begin
+/// behind the one for indirect calls, which stays where it is.
+pub(crate) fn window(
+    binary: &Binary,
+    targets: &Targets,
+    start: &Start,
+    bytes: u64,
+) -> Result<Window, Reason> {
+    let code = part_at(&binary.code, start.address).and_then(|part| part.from(start.address));
+    let code = code.ok_or(Reason::Undecodable)?;
+    let entry = Entry { bytes: code, start };
+    let is_marked = entry.instructions().first().is_some_and(|one| one.code() == Code::Endbr64);
+    let skipped = if is_marked { LANDING } else { 0 };
+    let behind = Start {
+        address: start.address + skipped,
+        len: start.len.saturating_sub(skipped),
+        room: start.room.saturating_sub(skipped),
+        name: None,
+    };
+    let entry = Entry { bytes: code.get(skipped as usize..).unwrap_or_default(), start: &behind };
+    let instructions = entry.instructions();
+    let (moved, end) = entry.moved(&instructions, bytes)?;
+    if targets.lie_between(start.address, end.max(behind.address + bytes)) {
+        return Err(Reason::JumpedInto);
+    }
+    Ok(Window { begin: behind.address, instructions: moved, bytes: (end - behind.address) as u8 })
+}
+
+/// Where the padding behind a function begins, and its end, when nothing runs into it: see [`crate::Code::padding`].
+pub(crate) fn padding(binary: &Binary, targets: &Targets, start: &Start) -> Option<Range<u64>> {
+    let (begin, end) = (start.address.checked_add(start.len)?, start.address.checked_add(start.room)?);
+    if begin >= end || start.len == 0 || targets.lie_between(begin - 1, end) {
+        return None;
+    }
+    let bytes = part_at(&binary.code, start.address)?.from(start.address)?;
+    let len = usize::try_from(start.room).ok()?;
+    let bytes = bytes.get(..len)?;
+    let mut decoder = Decoder::with_ip(64, bytes, start.address, DecoderOptions::NONE);
+    let mut ended = false;
+    while decoder.can_decode() && decoder.ip() < begin {
+        let one = decoder.decode();
+        ended = !one.is_invalid() && ends(&one);
+    }
+    if !ended || decoder.ip() != begin {
+        return None;
+    }
+    while decoder.can_decode() {
+        let one = decoder.decode();
+        if !matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            return None;
+        }
+    }
+    Some(begin..end)
+}
+
+/// The placeholder to which a function's entry leads, by jumps that have a target of their own: see [`crate::Pad`].
+pub(crate) fn pad(binary: &Binary, address: u64) -> Option<Pad> {
+    /// From the entry to padding nearby, and from there.
+    const JUMPS_MAX: usize = 2;
+    let pads = binary.pads.as_ref()?;
+    let decoded = |at: u64| {
+        let bytes = part_at(&binary.code, at)?.from(at)?;
+        Some(Decoder::with_ip(64, bytes, at, DecoderOptions::NONE).decode())
+    };
+    let mut one = decoded(address)?;
+    if one.code() == Code::Endbr64 {
+        one = decoded(one.next_ip())?;
+    }
+    for _ in 0..JUMPS_MAX {
+        if !matches!(one.code(), Code::Jmp_rel8_64 | Code::Jmp_rel32_64) {
+            return None;
+        }
+        one = decoded(one.near_branch_target())?;
+        if pads.range.contains(&one.ip()) {
+            let offset = pads.offset.checked_add(one.ip() - pads.range.start)?;
+            return is_placeholder(&one).then_some(Pad { address: one.ip(), offset });
+        }
+    }
+    None
+}
+
+/// The NOP of five bytes.
+fn is_placeholder(one: &Instruction) -> bool {
+    one.code() == Code::Nop_rm32 && one.len() == 5
 }
 
 /// Whether nothing behind it is run.
@@ -85,7 +174,7 @@ impl Entry<'_> {
         let mut decoder = Decoder::with_ip(64, &bytes, from, DecoderOptions::NONE);
         while decoder.can_decode() && decoder.ip() < self.start.address + JUMP {
             let one = decoder.decode();
-            let is_nop = matches!(one.mnemonic(), iced_x86::Mnemonic::Nop | iced_x86::Mnemonic::Int3);
+            let is_nop = matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
             // A NOP may be cut where the bytes end.
             let is_cut = one.is_invalid() && !decoder.can_decode();
             if !(is_nop || is_cut) {
@@ -122,22 +211,31 @@ impl Entry<'_> {
     /// Several instructions that are moved away together.
     fn window(&self, instructions: &[Instruction], targets: &Targets) -> Way {
         let begin = self.start.address;
+        match self.moved(instructions, JUMP) {
+            Ok((_, end)) if targets.lie_between(begin, end.max(begin + JUMP)) => {
+                Way::Trap(Reason::JumpedInto)
+            }
+            Ok((instructions, end)) => Way::Window { instructions, bytes: (end - begin) as u8 },
+            Err(why) => Way::Trap(why),
+        }
+    }
+
+    /// How many instructions have so many bytes, with the padding behind them where they end the function; and where
+    /// the last one ends.
+    fn moved(&self, instructions: &[Instruction], bytes: u64) -> Result<(u8, u64), Reason> {
+        let begin = self.start.address;
         let mut end = begin;
         for (number, one) in (1_u8..).zip(instructions) {
             end = one.next_ip();
-            let is_whole = end >= begin + JUMP || ends(one) && self.is_padding(end);
-            if is_whole && targets.lie_between(begin, end.max(begin + JUMP)) {
-                return Way::Trap(Reason::JumpedInto);
-            }
-            if is_whole {
-                return Way::Window { instructions: number, bytes: (end - begin) as u8 };
+            if end >= begin + bytes || ends(one) && self.is_padding(end) {
+                return Ok((number, end));
             }
             if one.flow_control() == FlowControl::Call {
-                return Way::Trap(Reason::Call);
+                return Err(Reason::Call);
             }
         }
         let decoded_all = end >= begin + self.start.len.min(JUMP) || instructions.last().is_some_and(ends);
-        Way::Trap(if decoded_all { Reason::Short } else { Reason::Undecodable })
+        Err(if decoded_all { Reason::Short } else { Reason::Undecodable })
     }
 }
 

@@ -34,7 +34,9 @@ pub(crate) struct Candidate {
 impl Entry {
     /// Decodes the first instructions of a function.
     pub(crate) fn read(request: &Request<'_>) -> Result<Entry, Refusal> {
-        let Function { room, way, otherwise, .. } = *request.function;
+        let Function { room, way, otherwise, pad, .. } = *request.function;
+        // There, the placeholder alone is what is changed.
+        let room = if pad.is_some() { JUMP_BYTES as u64 } else { room };
         let windows = [way, otherwise].map(|way| match way {
             Way::Window { instructions, .. } => usize::from(instructions),
             _ => 1,
