@@ -9,6 +9,7 @@
 //! A file system that a program serves (FUSE) can let a reader wait for ever: where the process is not our own user's,
 //! its files are not opened.
 
+use crate::arch;
 use mote_journal::Map;
 use mote_sys::Errno;
 use mote_sys::fd::{self, Fd};
@@ -57,7 +58,14 @@ pub fn table(path: &str) -> String {
     read_table(Path::new(path)).unwrap_or_default()
 }
 
-/// The same, with why not.
+/// Whether the processor compares where functions of a process return to with a copy of its own: a return address must
+/// not be replaced there.
+#[must_use]
+pub fn has_shadow_stack(pid: u32) -> bool {
+    arch::has_shadow_stack(&table(&format!("/proc/{pid}/status")))
+}
+
+/// As [`table`], with why not.
 ///
 /// # Errors
 /// As open(2) and read(2).

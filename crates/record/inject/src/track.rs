@@ -43,7 +43,7 @@ pub fn tracker(pid: i32, patience: Patience<'_>) -> Result<Fd, Error> {
         return mote_sys::uffd::make().map_err(Error::Refused);
     }
     let target = Target::any(pid)?;
-    if has_shadow_stack(pid) {
+    if mapped::has_shadow_stack(pid.unsigned_abs()) {
         return Err(Error::Forbidden(Errno(libc::EOPNOTSUPP)));
     }
     let own = (code::code(), code::words_at());
@@ -114,13 +114,6 @@ fn take(placed: &Placed<'_>, sent: &Sent, patience: Patience<'_>) -> Result<Fd, 
     // It goes on by itself, too, later.
     let _ = placed.write_at(stack, &1_u64.to_le_bytes());
     taken
-}
-
-/// Whether the processor checks where functions return to (CET): a detour is no call.
-fn has_shadow_stack(pid: i32) -> bool {
-    let status = mapped::table(&format!("/proc/{pid}/status"));
-    let features = status.lines().find_map(|line| line.strip_prefix("x86_Thread_features:"));
-    features.is_some_and(|features| features.contains("shstk"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
 use crate::values::{Fields, counted, declared, given, sampled};
-use crate::{By, CallsAre, Counting, Request, Space, arch, plan_jumps};
+use crate::{By, CallsAre, Counting, Request, Space, plan_jumps};
 use mote_functions::{Function, Lists, Object, Pattern, Values, similar_names};
 use mote_journal::Map;
 use mote_layout::functions::{Counts, PROVIDER, Scope, Value, function_of};
@@ -184,8 +184,7 @@ pub fn choose(
     if objects.iter().any(|object| object.found.is_go) {
         return Err(Nothing::Go);
     }
-    let status = mapped::table(&format!("/proc/{pid}/status"));
-    if arch::has_shadow_stack(&status) {
+    if mapped::has_shadow_stack(pid) {
         return Err(Nothing::ShadowStack);
     }
     let mut chosen = all_meant(&objects, patterns);

@@ -50,26 +50,7 @@ pub(crate) fn stub(to: u64) -> [u8; STUB_BYTES] {
     [0xff, 0x25, 0, 0, 0, 0, a, b, c, d, e, f, g, h]
 }
 
-/// Whether `/proc/PID/status` says that the processor compares return addresses with copies of them (Linux 6.6,
-/// Documentation/arch/x86/shstk.rst).
-pub(crate) fn has_shadow_stack(status: &str) -> bool {
-    let features = status.lines().find_map(|line| line.strip_prefix("x86_Thread_features:"));
-    features.is_some_and(|features| features.split_whitespace().any(|feature| feature == "shstk"))
-}
-
 /// A place from which the same is reached as from `address`, but not by short jumps.
 pub(crate) fn some_place(address: u64) -> u64 {
     (address / ALIGNMENT * ALIGNMENT).wrapping_add(1 << 28)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shadow_stacks_are_seen() {
-        let status = |features| format!("Name:\tit\nx86_Thread_features:\t{features}\nSeccomp:\t0\n");
-        assert!(has_shadow_stack(&status("shstk wrss ")) && has_shadow_stack(&status("shstk ")));
-        assert!(!has_shadow_stack(&status("")) && !has_shadow_stack("x86_Thread_features_locked:\tshstk\n"));
-    }
 }
