@@ -194,7 +194,10 @@ mod tests {
         Interval { doing, begin, end, offset: 0, begins: Edge::Seen, ends: Edge::Seen, is_untraced: false }
     }
 
-    fn check(intervals: &[(u64, u64, u64)], expect: &[(u64, Option<(i32, u64, u64)>)]) -> Votes {
+    /// What a vCPU is called after, with how many intervals of how many.
+    type Named = (u64, Option<(i32, u64, u64)>);
+
+    fn check(intervals: &[(u64, u64, u64)], expect: &[Named]) -> Votes {
         let (schedule, mut votes) = (schedule(), Votes::default());
         for (vmcs, begin, end) in intervals {
             // Two ticks are a nanosecond.
