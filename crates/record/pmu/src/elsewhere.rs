@@ -142,6 +142,11 @@ impl Elsewhere {
     ) -> io::Result<()> {
         let Changed { pid, start, code, time, .. } = page;
         let now = Page { hash: hash(code), time, is_closed: !is_writable };
+        // It waited for records of before; what is tracked was perhaps read meanwhile, and counts.
+        let is_late = || self.pages.get(&(pid, start)).is_some_and(|last| last.time > time);
+        if is_tracked(&self.tracked, pid, start) && is_late() {
+            return Ok(());
+        }
         if self.pages.insert((pid, start), now).is_some_and(|before| before.hash == now.hash) {
             return Ok(());
         }
@@ -334,10 +339,7 @@ impl Elsewhere {
                 *next = (pid, u64::MAX);
                 continue;
             };
-            present.retain(|at| {
-                let last = tracked.range((pid, 0)..=(pid, *at)).next_back();
-                last.is_none_or(|(_, end)| *end <= *at)
-            });
+            present.retain(|at| !is_tracked(tracked, pid, *at));
             let room = ((LOOKED_MAX - looked) / PAGE) as usize;
             let (first, later) = present.split_at(room.min(present.len()));
             *next = (pid, later.first().copied().unwrap_or(end));
@@ -357,6 +359,11 @@ impl Elsewhere {
         }
         Ok(())
     }
+}
+
+/// Whether an address of a process is tracked.
+fn is_tracked(tracked: &BTreeMap<(i32, u64), u64>, pid: i32, at: u64) -> bool {
+    tracked.range((pid, 0)..=(pid, at)).next_back().is_some_and(|(_, end)| *end > at)
 }
 
 /// A part of a mapping.
@@ -647,6 +654,21 @@ mod tests {
         elsewhere.rest_until = None;
         // A look leaves it alone.
         assert_eq!(look(&mut elsewhere), [(start + PAGE, 1, 0xcc)]);
+        // What was copied before it was read last is not told behind that.
+        let code = [0xc3; PAGE_BYTES];
+        let mut copied = |time: u64, expect: bool| {
+            let (mut is_given, since) = (false, None);
+            let page = Changed { pid: own, start, code: &code, time: Some(time), since };
+            let to = |_: Changed<'_>| {
+                is_given = true;
+                Ok(())
+            };
+            elsewhere.pages.entry((own, start)).and_modify(|page| page.time = Some(15));
+            elsewhere.copied(page, true, to).expect("it is noted");
+            assert_eq!(is_given, expect);
+        };
+        copied(14, false);
+        copied(16, true);
         let mut check = |code: &[u8], before: Option<&[u8]>, expect: &[(u64, usize)]| {
             let mut found = Vec::new();
             let mut to = |changed: Changed<'_>| {

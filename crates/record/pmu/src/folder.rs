@@ -264,6 +264,7 @@ impl Folder {
                 How::Page { page, is_writable } => {
                     let page = Changed { pid, start, code: &page, time, since: None };
                     self.elsewhere.copied(page, is_writable, note_code(&mut self.sideband))?;
+                    self.tracked.copied(pid, start);
                 }
                 How::Executable(bytes) => self.elsewhere.opened(pid, start, bytes),
                 How::Moved { from, bytes } => self.elsewhere.moved(pid, from, start, bytes),

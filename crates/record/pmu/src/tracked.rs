@@ -150,6 +150,11 @@ impl Tracked {
         process.look.get_or_insert_with(|| Instant::now() + MAPS);
     }
 
+    /// A page was noted as it was when it became executable: what it was before does not count any more.
+    pub(crate) fn copied(&mut self, pid: i32, at: u64) {
+        self.before.remove(&(pid, at));
+    }
+
     /// A process has ended, or has become another program.
     pub(crate) fn gone(&mut self, pid: i32, generated: &Generated) {
         if let Some(Process { state: State::On(tracker), .. }) = self.processes.remove(&pid) {

@@ -3,10 +3,12 @@
 mod support;
 
 use mote_capture::{Capture, Note, What};
+use mote_pmu::Session;
 use mote_symbol::JitDump;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -130,4 +132,38 @@ fn what_node_has_compiled_is_what_it_dumps() {
     let made = dump.loads().filter(|load| load.time >= begun && load.name.ends_with(" :1:20")).count();
     assert!(made >= 12 && all >= made, "{made} of the script's functions were compiled, of {all}");
     assert_eq!(held, all);
+}
+
+/// Our own process, which has code of no file, and a table of names for it.
+#[test]
+fn a_snapshot_has_the_names_as_they_are_then() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let pid = std::process::id().cast_signed();
+    let (code, private) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory, anywhere, which nothing is ever written to.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, code, private, -1, 0) };
+    assert_ne!(page, libc::MAP_FAILED);
+    let name = format!("perf-{pid}.map");
+    let table = Path::new("/tmp").join(&name);
+    let [output, first, second] = ["capture", "first", "second"].map(|name| folder.path().join(name));
+    for folder in [&output, &first, &second] {
+        fs::create_dir(folder).expect("a directory");
+    }
+    let (device, options) = (support::device(folder.path()), support::options(pid, false));
+    let output = Box::new(output);
+    let session = Session::begin(support::machine(), &device, &options, output, &[pid]);
+    let mut session = session.expect("it begins");
+    session.enable().expect("it is on");
+    let mut taken = |into: &Path, text: &str| {
+        fs::write(&table, text).expect("a file");
+        session.round().expect("it is read");
+        session.snapshot(Box::new(into.to_owned())).expect("it is taken");
+        fs::read_to_string(into.join(&name)).expect("the names")
+    };
+    assert_eq!(taken(&first, "1000 10 first\n"), "1000 10 first\n");
+    assert_eq!(taken(&second, "1000 10 second\n"), "1000 10 second\n");
+    session.finish().expect("it ends");
+    fs::remove_file(&table).expect("it was there");
+    // SAFETY: of this size, and nothing points there.
+    unsafe { libc::munmap(page, 4096) };
 }
