@@ -267,13 +267,13 @@ fn signed(bytes: &mut Vec<u8>, mut number: i64) {
     }
 }
 
-/// Whether a table of exceptions (`.gcc_except_table`) leads from one of these bytes of a function to a handler;
-/// `None` when it is not understood.
+/// Whether a table of exceptions (`.gcc_except_table`) leads from one of these bytes of a function to a handler, or
+/// from anywhere to between them; `None` when it is not understood.
 fn catches(table: &[u8], from: u64, to: u64) -> Option<bool> {
     let mut table = Numbers(table);
-    let landing = table.byte()?;
-    if landing != OMITTED {
-        table.number(landing & 0x0f)?;
+    // Else handlers are not counted from the function's begin.
+    if table.byte()? != OMITTED {
+        return None;
     }
     if table.byte()? != OMITTED {
         table.leb()?;
@@ -284,7 +284,8 @@ fn catches(table: &[u8], from: u64, to: u64) -> Option<bool> {
     while !rows.0.is_empty() {
         let (begin, len) = (rows.number(encoding)?, rows.number(encoding)?);
         let (handler, _) = (rows.number(encoding)?, rows.leb()?);
-        if handler != 0 && begin < to && begin.saturating_add(len) > from {
+        let throws = handler != 0 && begin < to && begin.saturating_add(len) > from;
+        if throws || handler > from && handler < to {
             return Some(true);
         }
     }
