@@ -1,8 +1,8 @@
 //! `--under`: of calls that are chosen by their callers, only these are recorded or counted, by the process itself.
 
-use crate::functions_are_counted::{numbers, run, until_said};
 use crate::support::command::{json, mote, named, number, printed, text};
 use crate::support::compiled::compile;
+use crate::support::counting::{numbers, run, until_said};
 use crate::support::event::of_json;
 use crate::support::{Event, programs};
 use std::collections::BTreeMap;

@@ -1,61 +1,12 @@
 //! `mote functions --count`: calls are counted in the process, exactly, whatever the calls and the process do.
 
 use crate::support::compiled::{Steady, compile};
+use crate::support::counting::{counted, counted_of, counting, numbers, run, until_said};
 use crate::support::switched::{self, FLAGS, PROGRAM, Places};
-use crate::support::{output_of, programs, wait_for};
+use crate::support::{output_of, programs};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use tempfile::TempDir;
-
-/// `mote functions --count WORDS -o DIR`.
-fn counting(words: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(programs::mote());
-    command.args(["functions", "--count", "--format", "json"]).args(words).arg("-o").arg(dir);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// How often each function was called, and how many of these calls are under way.
-fn counted(json: &[u8]) -> BTreeMap<String, (u64, Option<u64>)> {
-    let all: serde_json::Value = serde_json::from_slice(json).expect("JSON");
-    let one = |function: &serde_json::Value| {
-        let name = function["name"].as_str().expect("a name").to_owned();
-        (name, (function["calls"].as_u64().expect("a number"), function["under_way"].as_u64()))
-    };
-    all["functions"].as_array().expect("functions").iter().map(one).collect()
-}
-
-/// Runs a command, which gets a line, and is told apart from mote by its lines: those without a colon.
-pub(crate) fn run(
-    keep: &TempDir,
-    words: &[&str],
-    command: &Path,
-) -> (BTreeMap<String, (u64, Option<u64>)>, String) {
-    let dir = tempfile::tempdir_in(keep.path()).expect("a directory");
-    let mut child =
-        counting(words, &dir.path().join("trace")).arg("--").arg(command).spawn().expect("it starts");
-    // One that does not read may be gone.
-    let _ = child.stdin.take().expect("a pipe").write_all(b"\n");
-    let Output { status, stderr, .. } = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&stderr).into_owned();
-    assert!(status.success(), "{said}");
-    // The table goes where the command's output does not.
-    let (begin, end) = (said.find("\n{").expect("JSON"), said.rfind('}').expect("JSON"));
-    (counted(&said.as_bytes()[begin..=end]), said)
-}
-
-/// Lines of a name and a number.
-pub(crate) fn numbers(text: &str) -> BTreeMap<String, u64> {
-    let one = |line: &str| {
-        let (name, count) = line.split_once(' ')?;
-        Some((name.to_owned(), count.parse().ok()?))
-    };
-    text.lines().filter_map(one).collect()
-}
+use std::process::{Command, Stdio};
 
 #[test]
 fn counts_are_exact_with_threads_signals_children_kills_and_exec() {
@@ -93,8 +44,7 @@ fn odd_calls_are_counted_and_go_on_as_before() {
         let output = command.arg("--").arg(&program).stdin(Stdio::null()).output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(String::from_utf8_lossy(&output.stdout), bare, "{said}");
-        let (begin, end) = (said.find("\n{").expect("JSON"), said.rfind('}').expect("JSON"));
-        let counts = counted(&said.as_bytes()[begin..=end]);
+        let counts = counted_of(&said);
         for (name, calls) in &truth {
             assert_eq!(
                 counts.get(name).map(|counts| counts.0),
@@ -103,17 +53,6 @@ fn odd_calls_are_counted_and_go_on_as_before() {
             );
         }
     }
-}
-
-pub(crate) fn until_said(child: &mut Child, what: &str) {
-    let mut said = String::new();
-    let from = child.stderr.as_mut().expect("a pipe");
-    wait_for(what, || {
-        let mut byte = [0];
-        std::io::Read::read_exact(from, &mut byte).expect("it says more");
-        said.push(char::from(byte[0]));
-        said.contains(what).then_some(())
-    });
 }
 
 #[test]

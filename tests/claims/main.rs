@@ -45,6 +45,7 @@ mod off_costs_nothing;
 mod older_kernels_take_programs;
 mod processes_are_joined_safely;
 mod profiles_say_where_time_goes;
+mod programs_are_rewritten;
 mod programs_use_it_themselves;
 mod real_programs_are_counted;
 mod real_programs_are_followed;

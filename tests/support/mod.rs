@@ -4,6 +4,7 @@ pub(crate) mod babeltrace;
 pub(crate) mod cgroup;
 pub(crate) mod command;
 pub(crate) mod compiled;
+pub(crate) mod counting;
 pub(crate) mod emulated;
 pub(crate) mod event;
 pub(crate) mod gaps;
