@@ -65,8 +65,8 @@ JSON: one object. Its keys are stable:
   left          [{address, kind, why}], what goes on as before
   refused       [{address, symbol, why}], functions that could not be rewritten
 
-Exit status: 0 done, 1 the program has no placeholder, or no function could be rewritten, and nothing was written,
-2 failed.")]
+Exit status: 0 done, 1 the program has no placeholder, or no function could be rewritten, and
+nothing was written, 2 failed.")]
 pub(crate) struct Args {
     /// The program or library
     #[arg(value_name = "BINARY")]
