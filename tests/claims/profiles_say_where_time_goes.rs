@@ -1,7 +1,8 @@
 //! `mote profile`: samples with whole stacks, of programs that know nothing of mote, also for users without rights.
 
 use crate::support::command::{json, json_lines, mote, named, number, printed, text};
-use crate::support::compiled::compile;
+use crate::support::compiled::{Steady, compile};
+use crate::support::event::of_json;
 use crate::support::{Record, is_root};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -93,6 +94,52 @@ fn of_programs_without_symbols_and_by_frame_pointers() {
     let samples = number(&all["samples"]);
     // A leaf needs no frame: its caller may be missing.
     assert!(of(&all, "work").1 * 100 >= samples * 90, "{all}");
+}
+
+/// A rule keeps the samples of a time, and no others: of both threads, from the event on.
+#[test]
+fn rules_say_when() {
+    const WANTED_NS: u64 = 500_000_000;
+    // Between the clocks of programs and of samples, and for the samples of a tick.
+    const NEAR_NS: u64 = 20_000_000;
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "hot.c", &["-O2"]);
+    let trace = keep.path().join("trace");
+    let rule = "f:much if first(1) do profile for 500ms";
+    let run = mote(&[
+        "record",
+        "-o",
+        text(&trace),
+        "-f",
+        "hot_c-O2:much",
+        "--on",
+        rule,
+        "--",
+        text(&program),
+        "4000000",
+    ]);
+    assert_eq!(run.status.code(), Some(0), "{}", String::from_utf8_lossy(&run.stderr));
+    let events = of_json(&printed(mote(&["view", text(&trace), "--format", "json"])));
+    let times =
+        |name: &str| events.iter().filter(|event| event.name == name).map(|event| event.time).collect();
+    let (calls, samples): (Vec<u64>, Vec<u64>) = (times("f:much"), times("profile_sample"));
+    let begin = calls[0];
+    let wanted = begin - NEAR_NS..begin + WANTED_NS + NEAR_NS;
+    assert!(calls.last() > Some(&(wanted.end + WANTED_NS)), "the program has gone on: {calls:?}");
+    assert!(samples.len() > 50 && samples.iter().all(|time| wanted.contains(time)), "{begin}: {samples:?}");
+    // They last as long as they were asked for.
+    assert!(samples.last() > Some(&(begin + WANTED_NS / 2)), "{begin}: {samples:?}");
+    assert!(of(&shown(&trace), "spin").0 as usize * 10 > 9 * samples.len());
+    // A recording that takes no samples cannot keep any.
+    let steady = Steady::start(&keep, &[]);
+    let other = keep.path().join("other");
+    let running = Record::process(steady.pid().into()).with(&["-f", "outer"]).to(&other).start();
+    running.wait_until_said("probes in 1 function");
+    let asked = mote(&["enable", text(&other), "--on", "f:outer do profile for 1s"]);
+    let said = String::from_utf8_lossy(&asked.stderr);
+    assert!(asked.status.code() == Some(2) && said.contains("`profile for` needs samples"), "{said}");
+    running.signal(Signal::SIGINT);
+    running.wait().ends_with(0);
 }
 
 /// Nanoseconds without a CPU below a function.

@@ -6,8 +6,9 @@
 //! A writer looks at the slot of its CPU only. It takes the slot from [`FREE`] to [`TAKEN`] by compare-and-exchange,
 //! writes the other words, and stores [`READY`] behind them. Where the slot is not free it adds 1 to
 //! [`PacketRequests::refused`] and goes on: it never waits. The reader takes the words of a slot that is [`READY`] and
-//! stores [`FREE`]. A writer that is killed leaves its slot [`TAKEN`]: later requests of that CPU are refused, and so
-//! counted. What a process writes is believed to be numbers, and nothing else.
+//! stores [`FREE`]. A request with [`PROFILE`] is for samples of threads instead (`profile for 2s`). A writer that is
+//! killed leaves its slot [`TAKEN`]: later requests of that CPU are refused, and so counted. What a process writes is
+//! believed to be numbers, and nothing else.
 
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
@@ -18,6 +19,9 @@ pub const FREE: u64 = 0;
 pub const TAKEN: u64 = 1;
 /// A slot that is to be read.
 pub const READY: u64 = 2;
+
+/// Beside a duration: samples are wanted for so long from the event on, not packets from before it.
+pub const PROFILE: u64 = 1 << 63;
 
 /// How many slots there are, a power of two: CPUs take the one of their number, modulo this.
 pub const SLOTS: usize = 32;

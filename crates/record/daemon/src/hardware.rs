@@ -13,7 +13,7 @@ mod events;
 mod limits;
 mod taker;
 
-use crate::area::packets::{Places, Requests};
+use crate::area::packets::Requests;
 use crate::error::Error;
 use crate::options::{HardwareOptions, Options};
 use crate::output::directory::Directory;
@@ -45,8 +45,8 @@ pub(crate) struct Hardware {
     ask: Option<Sender<Wanted>>,
     recorded: Option<Recorded>,
     wanted: HardwareOptions,
-    /// Where rules ask for packets.
-    places: Arc<Places>,
+    /// What rules ask for.
+    requests: Arc<Mutex<Requests>>,
     /// The snapshots that were taken for rules, and their trace once there is one.
     taken: Option<Receiver<Taken>>,
     events: Option<SnapshotEvents>,
@@ -106,7 +106,7 @@ impl Hardware {
     pub(crate) fn make(
         directory: &Directory,
         wanted: &HardwareOptions,
-        places: Arc<Places>,
+        requests: Arc<Mutex<Requests>>,
     ) -> Result<Hardware, Error> {
         let folder = directory.make_beside(IN_RECORDING)?;
         let wanted = wanted.clone();
@@ -117,7 +117,7 @@ impl Hardware {
             ask: None,
             recorded: None,
             wanted,
-            places,
+            requests,
             taken: None,
             events: None,
         })
@@ -166,7 +166,7 @@ impl Hardware {
         let thread = std::thread::Builder::new().name("mote-pt".to_owned());
         let (ask, asked) = channel();
         let (tell, taken) = channel();
-        let taker = Taker::new(self.folder.clone(), Requests::new(self.places.clone()), tell);
+        let taker = Taker::new(self.folder.clone(), self.requests.clone(), tell);
         self.taken = Some(taken);
         let thread = thread.spawn(move || run(session, taker, &shared, &asked));
         self.thread = Some(thread.map_err(|why| Error::Loop { what: "start the thread of packets", why })?);

@@ -112,6 +112,8 @@ pub struct ProfileOptions {
     pub off_cpu: bool,
     /// Of the whole system, not only of the command and the processes.
     pub all: bool,
+    /// Only samples are kept that rules ask for (`profile for 2s`).
+    pub when_asked: bool,
 }
 
 /// How the hardware trace (Intel PT) is recorded: of the command, the processes, or of everything.

@@ -2,6 +2,7 @@
 //!
 //! A thread reads and unwinds them, and writes the streams; the loop notes names and mappings in the journal.
 
+use crate::area::packets::Requests;
 use crate::consumer::state::TraceState;
 use crate::consumer::totals::{Context, Totals};
 use crate::consumer::trace::Consumed;
@@ -28,6 +29,7 @@ use mote_sampler::{Sample, Sampler, Settings, Targets};
 use mote_session::events::Events;
 use mote_sys::Errno;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -48,6 +50,8 @@ pub(crate) struct Profile {
     sampler: Option<Sampler>,
     thread: Option<JoinHandle<Totals>>,
     shared: Arc<Shared>,
+    /// What rules ask for, where only that is kept.
+    asked: Option<Arc<Mutex<Requests>>>,
     ids: Ids,
     names: Names,
     /// Processes that the journal has, and whose they are.
@@ -91,6 +95,7 @@ impl Profile {
         wanted: &ProfileOptions,
         options: &Options,
         (directory, frame): (&Directory, &Frame),
+        requests: &Arc<Mutex<Requests>>,
     ) -> Result<(Profile, Vec<String>), Error> {
         let targets = match options.attach.as_slice() {
             _ if wanted.all => Targets::All,
@@ -125,6 +130,7 @@ impl Profile {
             sampler: Some(sampler),
             thread: None,
             shared: Arc::default(),
+            asked: wanted.when_asked.then(|| requests.clone()),
             ids,
             names: Names::default(),
             processes: HashMap::new(),
@@ -152,7 +158,8 @@ impl Profile {
         let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
         let writer = Writer { context, ids: self.ids, streams: BTreeMap::new(), written: Instant::now() };
         let shared = self.shared.clone();
-        let work = move || run(sampler, writer, &shared);
+        let wanted = self.asked.clone().map(Times::new);
+        let work = move || run(sampler, writer, &shared, wanted);
         let thread = std::thread::Builder::new().name("mote-profile".to_owned()).spawn(work);
         self.thread = Some(thread.map_err(|why| Error::Loop { what: "start the sampling thread", why })?);
         Ok(Remarks { problems, is_unnoted, ..Remarks::default() })
@@ -274,13 +281,14 @@ fn fields(sample: &Sample) -> Vec<u8> {
 }
 
 /// Reads samples and writes them, until the end.
-fn run(mut sampler: Sampler, mut writer: Writer, shared: &Shared) -> Totals {
+fn run(mut sampler: Sampler, mut writer: Writer, shared: &Shared, mut wanted: Option<Times>) -> Totals {
     loop {
         let ends = shared.ends.load(Ordering::Acquire);
         if ends {
             sampler.disable();
         }
-        let round = sampler.round(ends);
+        let mut round = sampler.round(ends);
+        wanted.iter_mut().for_each(|wanted| wanted.choose(&mut round.samples));
         let written = writer.write(&round.samples, &round.lost, ends);
         let mut heard = shared.heard();
         heard.news.processes.extend(round.news.processes);
@@ -294,6 +302,45 @@ fn run(mut sampler: Sampler, mut writer: Writer, shared: &Shared) -> Totals {
         }
         std::thread::sleep(sampler.patience());
     }
+}
+
+/// The times whose samples are kept.
+struct Times {
+    requests: Arc<Mutex<Requests>>,
+    /// In the order in which they were asked for.
+    times: Vec<Range<u64>>,
+}
+
+impl Times {
+    fn new(requests: Arc<Mutex<Requests>>) -> Times {
+        Times { requests, times: Vec::new() }
+    }
+
+    /// Keeps the samples that are wanted, of a round that has just been read: what asks for them was before them.
+    fn choose(&mut self, samples: &mut Vec<Sample>) {
+        let asked = self.requests.lock().unwrap_or_else(PoisonError::into_inner).take_samples();
+        self.times.extend(asked);
+        samples.retain(|sample| self.times.iter().any(|time| time.contains(&sample.time)));
+        // Samples of other CPUs come no later than a round after these.
+        let past = now().saturating_sub(KEPT.as_nanos() as u64);
+        self.times.retain(|time| time.end > past);
+        merge(&mut self.times);
+    }
+}
+
+/// For so long it is known that samples were wanted.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// Makes one time of those that overlap.
+fn merge(times: &mut Vec<Range<u64>>) {
+    times.sort_by_key(|time| time.start);
+    times.dedup_by(|next, before| {
+        let overlap = next.start <= before.end;
+        if overlap {
+            before.end = before.end.max(next.end);
+        }
+        overlap
+    });
 }
 
 /// Writes samples: a stream for each CPU.
@@ -337,5 +384,17 @@ impl Writer {
             totals.add(&own);
         }
         totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_overlap_are_one() {
+        let mut times = vec![30..40, 0..10, 5..12, 12..20, 35..36];
+        merge(&mut times);
+        assert_eq!(times, [0..20, 30..40]);
     }
 }

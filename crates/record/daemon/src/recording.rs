@@ -6,7 +6,7 @@
 //! calls [`Recording::serve`], until [`Recording::ended`] has what the recording came to. [`record()`] is that loop for
 //! one recording.
 
-use crate::area::packets::Places;
+use crate::area::packets::{Places, Requests as Asked};
 use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};
 use crate::consumer::snapshot::Beside;
@@ -47,10 +47,12 @@ use mote_journal::Fact;
 use mote_pmu::is_program;
 use mote_ring::Geometry;
 use mote_session::layout::Layout;
-use mote_session::{Input, NEEDS_KERNEL, NO_EVENT, NO_PACKETS, NO_SNAPSHOTS, Session, Settings, Stage};
+use mote_session::{
+    Input, NEEDS_KERNEL, NO_EVENT, NO_PACKETS, NO_PROFILE, NO_SNAPSHOTS, Session, Settings, Stage,
+};
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Records until the command and all its children have ended, the duration is over, or a signal asks to stop.
@@ -322,6 +324,7 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let session_area = SessionArea::new(options.kernel.is_some());
     let places = Arc::new(Places::new(session_area.clone()));
     let (areas, layout) = GroupAreas::new(shared.clone(), places.clone())?;
+    let asked = Arc::new(Mutex::new(Asked::new(places)));
     let settings = settings(options, sizes, layout, &session_area)?;
     let session = Session::new(settings).map_err(|(path, why)| Error::Object(path, why))?;
     let rings = Rings::new(session.first_rings().unwrap_or(sizes), online, shared.clone())?;
@@ -336,14 +339,14 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         None => None,
     };
     let profile = match &options.profile {
-        Some(wanted) => Some(Profile::make(wanted, &options, (&directory, &frame))?),
+        Some(wanted) => Some(Profile::make(wanted, &options, (&directory, &frame), &asked)?),
         None => None,
     };
     let profile = profile.map(|(profile, said)| {
         said.iter().for_each(|text| watch.say(text));
         profile
     });
-    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted, places));
+    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted, asked));
     let hardware = hardware.transpose()?;
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let state = Arc::new(TraceState::default());
@@ -407,6 +410,7 @@ fn settings(
         keeps_on_fault: options.keeps_on_fault,
         is_flight_recorder: options.mode == Mode::Overwrite,
         keeps_last_packets: Hardware::keeps_last(options),
+        is_profiled: options.profile.is_some(),
         has_kernel: options.kernel.is_some(),
         own: principal::trust().own(),
         descriptors: setup::descriptors(),
@@ -431,6 +435,10 @@ fn check(options: &Options, session: &Session) -> Result<(), Error> {
         && !Hardware::keeps_last(options)
     {
         return Err(Error::Rule(NO_PACKETS));
+    }
+    let profiles = |kernel: &options::KernelOptions| kernel.rules.iter().any(Rule::profiles);
+    if (filters.profiles() || options.kernel.as_ref().is_some_and(profiles)) && options.profile.is_none() {
+        return Err(Error::Rule(NO_PROFILE));
     }
     if filters.asks_kernel() && options.kernel.is_none() {
         return Err(Error::Rule(NEEDS_KERNEL));

@@ -219,12 +219,12 @@ impl Rule {
         self.has(|kind| matches!(kind, ActionKind::Record | ActionKind::Emit { .. }))
     }
 
-    /// Whether it leaves something behind: events, counts, histograms, the last ones.
+    /// Whether it leaves something behind: events, counts, histograms, the last ones, samples.
     pub fn yields(&self) -> bool {
         let counts = |kind: &ActionKind| {
             matches!(kind, ActionKind::Count { .. } | ActionKind::Histogram { .. } | ActionKind::Last { .. })
         };
-        self.writes() || self.has(counts)
+        self.writes() || self.profiles() || self.has(counts)
     }
 
     /// Whether it records events and does nothing else.
@@ -258,6 +258,11 @@ impl Rule {
     /// Whether it asks for packets of the hardware trace, of which the recording must keep the last ones.
     pub fn snapshots_packets(&self) -> bool {
         self.has(|kind| matches!(kind, ActionKind::SnapshotPackets { .. }))
+    }
+
+    /// Whether it asks for samples of threads, which the recording must take.
+    pub fn profiles(&self) -> bool {
+        self.has(|kind| matches!(kind, ActionKind::Profile { .. }))
     }
 
     /// Whether it asks something of the kernel's side: the state of threads (`$kernel`), thresholds, kernel events.
@@ -339,6 +344,12 @@ mod tests {
             ),
             "{kinds:?}"
         );
+        let rule = Rule::parse("req:slow do count by profile, profile for 2s").unwrap();
+        assert!(rule.profiles() && rule.yields() && !rule.snapshots_packets());
+        assert!(matches!(&rule.actions[1].kind, ActionKind::Profile { ns: 2_000_000_000 }));
+        for wrong in ["x do profile", "x do profile for", "x do profile for 0s", "x do profile for 2h"] {
+            assert!(Rule::parse(wrong).is_err(), "{wrong}");
+        }
         // A field may have that name.
         let rule = Rule::parse("x do count by a, pt").unwrap();
         assert!(matches!(&rule.actions[0].kind, ActionKind::Count { by } if by.len() == 2));

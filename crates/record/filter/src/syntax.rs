@@ -226,6 +226,10 @@ pub(crate) enum ActionKind {
     SnapshotPackets {
         ns: u64,
     },
+    /// Samples of threads are kept for so many ns.
+    Profile {
+        ns: u64,
+    },
     /// This system call of the thread is recorded from so many ns on.
     Threshold {
         syscall: u32,
@@ -257,6 +261,7 @@ impl ActionKind {
             | ActionKind::Clear(_)
             | ActionKind::Snapshot
             | ActionKind::SnapshotPackets { .. }
+            | ActionKind::Profile { .. }
             | ActionKind::Threshold { .. }
             | ActionKind::OpenKernel { .. }
             | ActionKind::Speculate(None)

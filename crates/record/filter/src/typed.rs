@@ -96,6 +96,10 @@ pub(crate) enum Action {
     SnapshotPackets {
         ns: u64,
     },
+    /// Samples of threads are kept for so many ns.
+    Profile {
+        ns: u64,
+    },
     /// A system call is recorded from this duration on, in ns ([`mote_layout::cooperation::threshold_word`]).
     Threshold {
         syscall: u32,

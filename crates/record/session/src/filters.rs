@@ -146,6 +146,11 @@ impl Filters {
             || self.objects.iter().any(|object| object.calls(tracer::SNAPSHOT_PACKETS))
     }
 
+    /// Whether any rule asks for samples of threads.
+    pub fn profiles(&self) -> bool {
+        self.rules.rules().any(Rule::profiles)
+    }
+
     /// The name of an event that programs have a number for.
     pub fn event(&self, number: u64) -> Option<&str> {
         self.maps.event(number)

@@ -70,5 +70,5 @@ pub use input::{Input, MailboxId, Receipt, Request, SendError, Ticket};
 pub use peer::{Peer, PeerId, Seen, Way};
 pub use problems::{Kind, Problems};
 pub use session::{Now, Session};
-pub use settings::{NEEDS_KERNEL, NO_EVENT, NO_PACKETS, NO_SNAPSHOTS, Settings};
+pub use settings::{NEEDS_KERNEL, NO_EVENT, NO_PACKETS, NO_PROFILE, NO_SNAPSHOTS, Settings};
 pub use stage::{Left, Stage};

@@ -12,6 +12,10 @@ pub const NO_SNAPSHOTS: &str = "snapshots need a flight recorder: record with --
 pub const NO_PACKETS: &str = "`pt snapshot` needs a hardware trace of which the last packets are kept: record with \
                               --pt=snapshot=16M";
 
+/// What a person is told of rules that ask for samples, where none are taken.
+pub const NO_PROFILE: &str =
+    "`profile for` needs samples: begin the recording with such a rule, or with --profile";
+
 /// What a person is told of rules that do something about events, and record none.
 pub const NO_EVENT: &str = "no event is chosen, so nothing would be recorded: --on says what to do when an event occurs, \
                             -e and -k say which events to record; add for example -e '*'";
@@ -34,6 +38,8 @@ pub struct Settings {
     pub is_flight_recorder: bool,
     /// There is a hardware trace, of which the last packets are kept.
     pub keeps_last_packets: bool,
+    /// Threads are sampled.
+    pub is_profiled: bool,
     /// The kernel's events are recorded, too.
     pub has_kernel: bool,
     /// The recorder's user.
@@ -53,8 +59,8 @@ pub struct Settings {
 
 impl Settings {
     pub(crate) fn capabilities(&self) -> Capabilities {
-        let Settings { is_flight_recorder, keeps_last_packets, has_kernel, .. } = *self;
-        Capabilities { is_flight_recorder, keeps_last_packets, has_kernel }
+        let Settings { is_flight_recorder, keeps_last_packets, is_profiled, has_kernel, .. } = *self;
+        Capabilities { is_flight_recorder, keeps_last_packets, is_profiled, has_kernel }
     }
 }
 
@@ -65,6 +71,8 @@ pub(crate) struct Capabilities {
     pub(crate) is_flight_recorder: bool,
     /// Packets before an event can be asked for.
     pub(crate) keeps_last_packets: bool,
+    /// Samples can be asked for.
+    pub(crate) is_profiled: bool,
     /// The kernel's events are recorded, too.
     pub(crate) has_kernel: bool,
 }
@@ -80,6 +88,9 @@ impl Capabilities {
         }
         if rules.iter().chain(kernel).any(Rule::snapshots_packets) && !self.keeps_last_packets {
             return Err(NO_PACKETS.to_owned());
+        }
+        if rules.iter().chain(kernel).any(Rule::profiles) && !self.is_profiled {
+            return Err(NO_PROFILE.to_owned());
         }
         if rules.iter().any(Rule::asks_kernel) && !self.has_kernel {
             return Err(NEEDS_KERNEL.to_owned());

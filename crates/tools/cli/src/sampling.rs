@@ -22,10 +22,11 @@ pub(crate) const FREQUENCY: u64 = 999;
 pub(crate) const STACK: u32 = 8 << 10;
 
 impl SamplingArgs {
-    /// How threads are to be sampled, if they are, with copies of so many bytes of their stacks.
-    pub(crate) fn options(&self, all: bool, stack: u32) -> Option<ProfileOptions> {
-        let options = |frequency| ProfileOptions { frequency, stack, off_cpu: self.off_cpu, all };
-        self.profile.or(self.off_cpu.then_some(FREQUENCY)).map(options)
+    /// How threads are to be sampled, if they are, with copies of so many bytes of their stacks; only `when_asked` by
+    /// rules, where there are such.
+    pub(crate) fn options(&self, all: bool, stack: u32, when_asked: bool) -> Option<ProfileOptions> {
+        let options = |frequency| ProfileOptions { frequency, stack, off_cpu: self.off_cpu, all, when_asked };
+        self.profile.or((self.off_cpu || when_asked).then_some(FREQUENCY)).map(options)
     }
 }
 

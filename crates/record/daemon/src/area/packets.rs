@@ -1,11 +1,14 @@
-//! What rules ask for of the hardware trace (`pt snapshot`): requests in the memory that groups of processes, and the
-//! kernel's programs, share with the recorder ([`mote_layout::packet_requests`]).
+//! What rules ask for of the hardware trace (`pt snapshot`) and of samples (`profile for`): requests in the memory that
+//! groups of processes, and the kernel's programs, share with the recorder ([`mote_layout::packet_requests`]).
 
 use super::group::GroupArea;
 use super::session::SessionArea;
 use crate::output::records::now;
-use mote_layout::packet_requests::{FREE, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, slot_at};
+use mote_layout::packet_requests::{
+    FREE, PROFILE, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, slot_at,
+};
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Which side's event asks.
@@ -48,7 +51,10 @@ pub(crate) struct Places {
     groups: Mutex<Vec<Weak<GroupArea>>>,
 }
 
-/// How the thread of packets reads them.
+/// Most requests that wait for whoever serves them.
+const WAITING_MAX: usize = 1 << 10;
+
+/// How the threads of packets and of samples read them.
 pub(crate) struct Requests {
     places: Arc<Places>,
     /// Those of groups that are there; kept until they were read once more than others need them.
@@ -56,6 +62,10 @@ pub(crate) struct Requests {
     /// What was refused in those that are no more.
     past: u64,
     refused: u64,
+    /// Those for packets that were read and not taken yet.
+    packets: Vec<Request>,
+    /// Those for samples: from when until when, in nanoseconds of CLOCK_MONOTONIC.
+    samples: Vec<Range<u64>>,
 }
 
 impl Places {
@@ -75,14 +85,29 @@ impl Places {
 impl Requests {
     /// None was read yet.
     pub(crate) fn new(places: Arc<Places>) -> Requests {
-        Requests { places, groups: Vec::new(), past: 0, refused: 0 }
+        let (groups, packets, samples) = Default::default();
+        Requests { places, groups, past: 0, refused: 0, packets, samples }
     }
 
-    /// Takes all that there are, in the order of their events.
+    /// Takes all those for packets that there are, in the order of their events.
     ///
     /// # Cost
     /// Reads 2 KiB for each group of processes, and of the kernel's programs.
     pub(crate) fn take(&mut self) -> Vec<Request> {
+        self.read();
+        std::mem::take(&mut self.packets)
+    }
+
+    /// Takes all those for samples: the times that are wanted, in the order of their begin.
+    ///
+    /// # Cost
+    /// As [`Requests::take`].
+    pub(crate) fn take_samples(&mut self) -> Vec<Range<u64>> {
+        self.read();
+        std::mem::take(&mut self.samples)
+    }
+
+    fn read(&mut self) {
         let new = std::mem::take(&mut *self.places.groups.lock().unwrap_or_else(PoisonError::into_inner));
         self.groups.extend(new.iter().filter_map(Weak::upgrade));
         let mut all = Vec::new();
@@ -100,7 +125,16 @@ impl Requests {
         });
         self.past = self.past.saturating_add(past);
         all.sort_by_key(|request| request.time_ns);
-        all
+        let (samples, packets): (Vec<Request>, Vec<Request>) =
+            all.into_iter().partition(|request| request.duration_ns & PROFILE != 0);
+        let times = samples.iter().map(|Request { time_ns, duration_ns, .. }| {
+            *time_ns..time_ns.saturating_add(duration_ns & !PROFILE)
+        });
+        self.samples.extend(times);
+        self.packets.extend(packets);
+        // A process may ask for what nothing serves.
+        self.samples.truncate(WAITING_MAX);
+        self.packets.truncate(WAITING_MAX);
     }
 
     /// How many requests there was no slot for, when it was looked last.
@@ -147,17 +181,36 @@ mod tests {
 
     /// Writes a request as a process does.
     fn ask(area: &GroupArea, cpu: u64, state: u64, time: u64) {
+        ask_for(area, cpu, (state, time), 5_000_000);
+    }
+
+    fn ask_for(area: &GroupArea, cpu: u64, (state, time): (u64, u64), duration: u64) {
         let at = slot_at(cpu as usize);
         for (offset, word) in [
             (offset_of!(PacketRequest, time), time),
             (offset_of!(PacketRequest, thread), 7 << 32 | 8),
             (offset_of!(PacketRequest, cpu), cpu),
             (offset_of!(PacketRequest, event), 3),
-            (offset_of!(PacketRequest, duration), 5_000_000),
+            (offset_of!(PacketRequest, duration), duration),
             (offset_of!(PacketRequest, state), state),
         ] {
             Slots::write(area, at + offset, word);
         }
+    }
+
+    #[test]
+    fn samples_and_packets_are_asked_for_by_the_same_slots() {
+        let places = Arc::new(Places::new(SessionArea::new(false)));
+        let mut requests = Requests::new(places.clone());
+        let area = Arc::new(GroupArea::make().expect("memory"));
+        places.add(&area);
+        ask(&area, 1, READY, 300);
+        ask_for(&area, 2, (READY, 200), PROFILE | 50);
+        ask_for(&area, 3, (READY, 100), u64::MAX);
+        // Each is for one of two, whichever reads it.
+        assert_eq!(requests.take_samples(), [100..100 + (u64::MAX >> 1), 200..250]);
+        assert_eq!(requests.take().iter().map(|request| request.time_ns).collect::<Vec<_>>(), [300]);
+        assert!(requests.take_samples().is_empty() && requests.take().is_empty());
     }
 
     #[test]

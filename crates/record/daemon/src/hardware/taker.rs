@@ -5,6 +5,7 @@ use crate::area::packets::{Request, Requests};
 use crate::output::folder::Folder;
 use mote_pmu::{AnyMachine, Before, Session, Snapshot, Written};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often it is looked for requests: the packets before an event are written over in the time that this takes, and
@@ -26,7 +27,7 @@ pub(crate) struct Taken {
 pub(super) struct Taker {
     /// Where they go.
     folder: Folder,
-    requests: Requests,
+    requests: Arc<Mutex<Requests>>,
     limits: Limits,
     tell: Sender<Taken>,
     /// Why the first one failed.
@@ -34,13 +35,18 @@ pub(super) struct Taker {
 }
 
 impl Taker {
-    pub(super) fn new(folder: Folder, requests: Requests, tell: Sender<Taken>) -> Taker {
+    pub(super) fn new(folder: Folder, requests: Arc<Mutex<Requests>>, tell: Sender<Taken>) -> Taker {
         Taker { folder, requests, limits: Limits::new(Instant::now()), tell, failure: None }
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes those that are asked for.
     pub(super) fn round(&mut self, session: &mut Session<AnyMachine>) {
-        for request in self.requests.take() {
+        let requests = self.requests().take();
+        for request in requests {
             let Ok((number, room)) = self.limits.admit(Instant::now()) else { continue };
             let before = Before {
                 cpu: request.cpu,
@@ -73,7 +79,8 @@ impl Taker {
 
     /// What was left out, and why, as sentences.
     pub(super) fn end(mut self) -> Vec<String> {
-        self.limits.leave_out(LeftOut::Refused, self.requests.refused());
+        let refused = self.requests().refused();
+        self.limits.leave_out(LeftOut::Refused, refused);
         let failure = self.failure.map(|why| format!("a snapshot of the hardware trace failed: {why}"));
         failure.into_iter().chain(self.limits.sentences()).collect()
     }

@@ -8,6 +8,7 @@ use crate::typed::{Action, EmittedField, KeyPlan, KeyValue, Num, NumKind, Specul
 use mote_bpf::helper::{self, BUCKETS};
 use mote_builder::{Build, Expr, Local, Value, map, map_value};
 use mote_layout::context;
+use mote_layout::packet_requests::PROFILE;
 use mote_layout::tracer;
 
 mod key;
@@ -32,7 +33,8 @@ impl Code<'_> {
             Action::Emit { event, fields, span } => self.emit(event, fields, *span)?,
             Action::Snapshot if self.is_kernel() => self.ask_for_snapshot()?,
             Action::Snapshot => self.call_only(tracer::SNAPSHOT, ())?,
-            Action::SnapshotPackets { ns } => self.snapshot_packets(*ns)?,
+            Action::SnapshotPackets { ns } => self.request(*ns)?,
+            Action::Profile { ns } => self.request(ns | PROFILE)?,
             Action::Threshold { syscall, ns } => self.call_only(tracer::SET_THRESHOLD, (*syscall, *ns))?,
             Action::OpenKernel { ns, of } => self.call_only(tracer::OPEN_KERNEL, (*ns, *of as i32))?,
             Action::Speculate(None) => self.call_only(tracer::SPECULATE, ())?,

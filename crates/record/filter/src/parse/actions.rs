@@ -26,11 +26,25 @@ const ACTIONS: [&str; 13] = [
 
 /// First word of `pt snapshot`: an action where that follows, else perhaps a field's name.
 const PACKETS: &str = "pt";
+/// First word of `profile for`, likewise.
+const PROFILE: &str = "profile";
+/// Samples of so many nanoseconds can be asked for: an hour.
+const PROFILE_MAX_NS: u64 = 3_600_000_000_000;
 /// Packets of so many nanoseconds can be asked for: 60 s.
 const PACKETS_MAX_NS: u64 = 60_000_000_000;
 
 /// Most entries that `last` keeps.
 const LAST_MAX: u64 = 1 << 20;
+
+/// A time that an action has, behind a word.
+struct Time {
+    word: &'static str,
+    /// In nanoseconds.
+    most: u64,
+    /// What is said of others.
+    bounds: &'static str,
+    example: &'static str,
+}
 
 impl Parser {
     /// `ACTION, ACTION, ..`
@@ -54,6 +68,7 @@ impl Parser {
             "emit" => self.emit()?,
             "snapshot" => ActionKind::Snapshot,
             PACKETS => self.packets()?,
+            PROFILE => self.profile()?,
             "open" => self.open()?,
             "threshold" => self.threshold()?,
             "speculate" => ActionKind::Speculate(self.only_key()?),
@@ -111,7 +126,7 @@ impl Parser {
             Some(Kind::Name(name)) => name.as_str(),
             _ => "",
         };
-        ACTIONS.contains(&name(1)) || (name(1), name(2)) == (PACKETS, "snapshot")
+        ACTIONS.contains(&name(1)) || [(PACKETS, "snapshot"), (PROFILE, "for")].contains(&(name(1), name(2)))
     }
 
     /// `last N [FIELD, ..]`, behind `last`.
@@ -138,19 +153,38 @@ impl Parser {
 
     /// `pt snapshot TIME`, behind `pt`.
     fn packets(&mut self) -> Result<ActionKind, Diagnostic> {
-        const EXAMPLE: &str =
-            "for example `pt snapshot 5ms`: the hardware trace of the 5 ms before the event";
-        let begins = self.eat_word("snapshot").is_some();
+        let ns = self.time(&Time {
+            word: "snapshot",
+            most: PACKETS_MAX_NS,
+            bounds: "packets of 1 ns to 60 s before an event can be asked for",
+            example: "for example `pt snapshot 5ms`: the hardware trace of the 5 ms before the event",
+        })?;
+        Ok(ActionKind::SnapshotPackets { ns })
+    }
+
+    /// `profile for TIME`, behind `profile`.
+    fn profile(&mut self) -> Result<ActionKind, Diagnostic> {
+        let ns = self.time(&Time {
+            word: "for",
+            most: PROFILE_MAX_NS,
+            bounds: "samples of 1 ns to 1 h behind an event can be asked for",
+            example: "for example `profile for 2s`: where threads are in the 2 s behind the event",
+        })?;
+        Ok(ActionKind::Profile { ns })
+    }
+
+    /// A word and a time.
+    fn time(&mut self, time: &Time) -> Result<u64, Diagnostic> {
+        let begins = self.eat_word(time.word).is_some();
         match self.peek().kind {
-            Kind::Integer(ns @ 1..=PACKETS_MAX_NS) if begins => {
+            Kind::Integer(ns) if begins && (1..=time.most).contains(&ns) => {
                 self.bump();
-                Ok(ActionKind::SnapshotPackets { ns })
+                Ok(ns)
             }
             Kind::Integer(_) if begins => {
-                let message = "packets of 1 ns to 60 s before an event can be asked for";
-                Err(Diagnostic::syntax(self.peek().span, message).help(EXAMPLE))
+                Err(Diagnostic::syntax(self.peek().span, time.bounds).help(time.example))
             }
-            _ => Err(self.unexpected("`snapshot` and a time").help(EXAMPLE)),
+            _ => Err(self.unexpected(&format!("`{}` and a time", time.word)).help(time.example)),
         }
     }
 

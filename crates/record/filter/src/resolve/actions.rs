@@ -48,6 +48,7 @@ impl<'a> Resolver<'a> {
             ActionKind::Emit { name, fields } => self.emitted(name, fields, span)?,
             ActionKind::Snapshot => Action::Snapshot,
             ActionKind::SnapshotPackets { ns } => Action::SnapshotPackets { ns: *ns },
+            ActionKind::Profile { ns } => Action::Profile { ns: *ns },
             ActionKind::Threshold { syscall, ns } => Action::Threshold { syscall: *syscall, ns: *ns },
             ActionKind::Speculate(key) => Action::Speculate(self.speculation_key_of(key)?),
             ActionKind::Commit(key) => Action::Commit(self.speculation_key_of(key)?),

@@ -120,6 +120,7 @@ impl World {
             keeps_on_fault: false,
             is_flight_recorder: true,
             keeps_last_packets: true,
+            is_profiled: true,
             has_kernel: true,
             own: 0,
             descriptors: 1024,

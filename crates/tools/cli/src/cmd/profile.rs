@@ -106,7 +106,7 @@ struct HowArgs {
 impl HowArgs {
     fn options(&self, off_cpu: bool, all: bool) -> ProfileOptions {
         let stack = if self.frame_pointers { 0 } else { self.stack_size };
-        ProfileOptions { frequency: self.frequency, stack, off_cpu, all }
+        ProfileOptions { frequency: self.frequency, stack, off_cpu, all, when_asked: false }
     }
 }
 

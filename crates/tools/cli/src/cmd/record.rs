@@ -222,7 +222,7 @@ impl Args {
                 Clock::Monotonic => mote_daemon::options::Source::Monotonic,
             }),
             kernel: self.kernel(cpus)?,
-            profile: self.profile.options(self.all, self.stacks.bytes()),
+            profile: self.profile.options(self.all, self.stacks.bytes(), self.asks_for_samples()),
             hardware: match &self.pt {
                 Some(wanted) => {
                     let options = wanted.options(self.all, self.keeps_last_packets())?;
@@ -259,13 +259,18 @@ impl Args {
         self.rules.rules.iter().chain(&self.rules.kernel).any(Rule::snapshots_packets)
     }
 
+    /// Whether rules ask for samples behind events.
+    fn asks_for_samples(&self) -> bool {
+        self.rules.rules.iter().chain(&self.rules.kernel).any(Rule::profiles)
+    }
+
     /// Whether a hardware trace keeps the last packets only, whatever is said of it.
     fn keeps_last_packets(&self) -> bool {
         matches!(self.mode, Mode::Overwrite) || self.asks_for_packets()
     }
 
     fn is_profiled(&self) -> bool {
-        self.profile.options(false, 0).is_some()
+        self.profile.options(false, 0, self.asks_for_samples()).is_some()
     }
 
     /// Nobody writes into the buffers of a recording without a program.

@@ -1,4 +1,5 @@
-//! `pt snapshot`: a request for the last packets of the hardware trace ([`mote_layout::packet_requests`]).
+//! `pt snapshot`, `profile for`: a request for the last packets of the hardware trace, or for samples
+//! ([`mote_layout::packet_requests`]).
 
 use crate::emit::code::{Code, Stop};
 use crate::target::ContextWord;
@@ -21,8 +22,8 @@ struct Request {
 }
 
 impl Code<'_> {
-    /// Asks for the packets of so many ns before now.
-    pub(in crate::emit) fn snapshot_packets(&mut self, ns: u64) -> Result<(), Stop> {
+    /// Asks for the packets of so many ns before now, or for samples of so many from now on (`PROFILE`).
+    pub(in crate::emit) fn request(&mut self, ns: u64) -> Result<(), Stop> {
         let request = Request {
             time: Local::at(self.reserve(8)?),
             thread: Local::at(self.reserve(8)?),
