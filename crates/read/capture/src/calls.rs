@@ -393,8 +393,15 @@ mod tests {
     fn functions(code: &Code, said: &[Said], is_end: impl Fn(usize) -> bool) -> Functions {
         let mut whole = CallTable::of(code);
         let mut begin = 0;
-        let part =
-            Part { index: 0, offset: 0, bytes: Vec::new(), own: 0, is_new: false, errata: Errata::default() };
+        let part = Part {
+            index: 0,
+            offset: 0,
+            bytes: Vec::new(),
+            own: 0,
+            is_new: false,
+            errata: Errata::default(),
+            cut_off: 0,
+        };
         for at in 1..=said.len() {
             let place = match (said[at - 1], said.get(at)) {
                 (_, None) | (Said::Event(Event::Disabled { .. }), _) => None,

@@ -161,12 +161,13 @@ impl Capture {
         self.with_errata()
     }
 
-    /// Streams are read as this processor has written them.
+    /// Streams are read as this processor has written them, and as they were recorded.
     fn with_errata(mut self) -> Capture {
-        let errata = self.processor.errata();
-        self.streams
-            .values_mut()
-            .for_each(|stream| stream.bytes = std::mem::take(&mut stream.bytes).with_errata(errata));
+        let (errata, may_be_cut) = (self.processor.errata(), self.processor.last_packets);
+        for stream in self.streams.values_mut() {
+            let bytes = std::mem::take(&mut stream.bytes).with_errata(errata);
+            stream.bytes = if may_be_cut { bytes.that_may_be_cut() } else { bytes };
+        }
         self
     }
 

@@ -23,6 +23,8 @@ pub struct Found {
     pub packets: BTreeMap<&'static str, u64>,
     /// Bytes that are no packets.
     pub damaged: u64,
+    /// Bytes of packets that were cut off where the processor's memory was stopped.
+    pub cut_off: u64,
     /// Instructions that were followed, and the digest of their addresses.
     pub instructions: Digest,
     /// How often the processor has lost packets.
@@ -84,7 +86,8 @@ impl Sink for Found {
 
 impl Summary for Found {
     fn begin(&mut self, part: &Part) {
-        self.bytes += part.own as u64;
+        self.bytes += (part.own + part.cut_off) as u64;
+        self.cut_off += part.cut_off as u64;
         for item in part.items() {
             match item.what {
                 Ok(packet) => *self.packets.entry(Packet::name(&packet)).or_default() += 1,
@@ -101,6 +104,7 @@ impl Summary for Found {
             *self.packets.entry(name).or_default() += count;
         }
         self.damaged += next.damaged;
+        self.cut_off += next.cut_off;
         self.instructions.append(&next.instructions);
         self.overflows += next.overflows;
         self.gap_count += next.gap_count;

@@ -52,6 +52,10 @@ pub struct Processor {
     /// There are no packets of branches (BranchEn is clear): no code can be followed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_branches: bool,
+    /// Only the last packets are there: memory was written over, and they end where that was stopped, perhaps in the
+    /// middle of one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last_packets: bool,
     /// Family, model and stepping of CPUID.1, for errata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<[u32; 3]>,

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use mote_pt::errata::Errata;
-use mote_pt::packet::{Decoder, Item, Packet};
+use mote_pt::packet::{Damage, Decoder, Item, Packet};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -47,6 +47,8 @@ pub struct Bytes {
     /// Bytes of a part, where something else was said than what is best.
     part: Option<usize>,
     errata: Errata,
+    /// It may end in the middle of a packet, and so may pieces of it.
+    may_be_cut: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -175,6 +177,13 @@ impl Bytes {
         Bytes { errata, ..self }
     }
 
+    /// As memory that was written over has them when it is stopped: where they end, and where pieces of them do behind
+    /// which others begin anew, a packet may be cut off. That is left out.
+    #[must_use]
+    pub fn that_may_be_cut(self) -> Bytes {
+        Bytes { may_be_cut: true, ..self }
+    }
+
     /// What the processor does otherwise than the manual says.
     #[must_use]
     pub fn errata(&self) -> Errata {
@@ -222,13 +231,15 @@ pub struct Part {
     pub is_new: bool,
     /// What the processor does otherwise than the manual says.
     pub errata: Errata,
+    /// How many bytes of a packet that is cut off are left out behind it.
+    pub cut_off: usize,
 }
 
 impl Part {
     /// Where the next part begins.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.offset + self.own as u64
+        self.offset + (self.own + self.cut_off) as u64
     }
 
     /// Its packets, and those of the next part's PSB+.
@@ -277,15 +288,17 @@ impl Parts<'_> {
             }
             let is_end = self.at + self.read.len() as u64 >= end;
             if is_end && self.read.len() <= wanted + STATUS_BYTES_MAX {
-                let bytes = std::mem::take(&mut self.read);
-                return Ok(Some(self.part(bytes.len(), bytes)));
+                let mut bytes = std::mem::take(&mut self.read);
+                let cut_off = if self.bytes.may_be_cut { cut_off(&bytes, self.bytes.errata) } else { 0 };
+                bytes.truncate(bytes.len() - cut_off);
+                return Ok(Some(self.part(bytes.len(), bytes, cut_off)));
             }
             if let Some(own) = last_psb(&self.read, wanted) {
                 let status = status(&self.read[own..], self.bytes.errata);
                 let mut bytes = std::mem::take(&mut self.read);
                 self.read = bytes[own..].to_vec();
                 bytes.truncate(own + status);
-                return Ok(Some(self.part(own, bytes)));
+                return Ok(Some(self.part(own, bytes, 0)));
             }
             if wanted >= PART_BYTES_MAX {
                 return Err(Error::NoPsb { offset: self.at, bytes: wanted as u64 });
@@ -294,9 +307,9 @@ impl Parts<'_> {
         }
     }
 
-    fn part(&mut self, own: usize, bytes: Vec<u8>) -> Part {
+    fn part(&mut self, own: usize, bytes: Vec<u8>, cut_off: usize) -> Part {
         let (errata, is_new) = (self.bytes.errata, self.is_new);
-        let part = Part { index: self.next, offset: self.at, bytes, own, is_new, errata };
+        let part = Part { index: self.next, offset: self.at, bytes, own, is_new, errata, cut_off };
         self.next += 1;
         self.at = part.end();
         part
@@ -333,6 +346,16 @@ fn last_psb(bytes: &[u8], within: usize) -> Option<usize> {
     let mut decoder = Decoder::new(bytes.get(..within)?, 0);
     decoder.move_to_end();
     decoder.sync_backward().map(|psb| psb as usize).filter(|psb| *psb > 0)
+}
+
+/// How many bytes a packet has that bytes end in the middle of; 0 where they end with a whole one.
+fn cut_off(bytes: &[u8], errata: Errata) -> usize {
+    let mut decoder = Decoder::new(bytes, 0).with_errata(errata);
+    decoder.move_to_end();
+    // From the last PSB on, where there is one, packets are in step.
+    let _ = decoder.sync_backward();
+    let last = decoder.last().filter(|item| item.what == Err(Damage::Truncated));
+    last.map_or(0, |item| item.length)
 }
 
 /// How many bytes a PSB+ has.
@@ -441,6 +464,29 @@ mod tests {
                 Some(before.len() as u64)
             );
             assert!(joined(bytes.parts_of_all()) == [before, all.clone()].concat());
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_by_memory_that_was_stopped_is_left_out() {
+        let mut all = packets(60);
+        // A TSC packet, of which some bytes are there; in the middle of a PSB; and whole.
+        for (tail, cut) in [(&[0x19, 1, 2][..], 3), (&[0x02, 0x82, 0x02][..], 3), (&[0x06][..], 0)] {
+            let whole = all.len();
+            all.extend(tail);
+            for bytes in [of(&[&all]), of(&[&all]).in_parts_of(300)] {
+                let damaged = |bytes: &Bytes| {
+                    let (mut parts, mut damaged, mut left_out) = (bytes.parts(), 0, 0);
+                    while let Some(part) = parts.next_part().expect("it can be read") {
+                        damaged += part.items().filter(|item| item.what.is_err()).count();
+                        left_out += part.cut_off;
+                    }
+                    (damaged, left_out)
+                };
+                assert_eq!(damaged(&bytes), (usize::from(cut > 0), 0), "{tail:x?}");
+                assert_eq!(damaged(&bytes.that_may_be_cut()), (0, cut), "{tail:x?}");
+            }
+            all.truncate(whole);
         }
     }
 

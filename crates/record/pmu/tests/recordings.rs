@@ -244,6 +244,35 @@ fn a_snapshot_is_a_capture() {
     assert_eq!(of(&whole, 1), (2 * 3 + 1) + (2 + 1));
 }
 
+/// Memory that is stopped while the processor writes a packet ends in the middle of it, which is no damage.
+#[test]
+fn a_packet_that_is_cut_off_where_memory_was_stopped_is_no_damage() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut steps = turns(&code(folder.path()));
+    // The first bytes of a TSC packet.
+    steps.push(Step::Packets(0, vec![0x19, 1, 2]));
+    let mut machine = Simulated::new(8, CLOCK, steps);
+    machine.overwrites = true;
+    let (device, options) = (device(folder.path()), Options { kept: Kept::Last, ..options() });
+    let output = folder.path().join("capture");
+    std::fs::create_dir(&output).expect("a directory");
+    let (recorded, _) = record(machine, &device, &options, &output, &[], || {}, |machine| machine.left() > 0)
+        .expect("it is recorded");
+    let capture = Capture::open(&output).expect("a capture");
+    assert!(capture.processor().last_packets && !recorded.summary.has_lost());
+    let mut cut_off = Vec::new();
+    for stream in capture.streams() {
+        let found = check(&stream.bytes, &capture.code(stream), None, 2).expect("it is read");
+        assert_eq!((found.gap_count, found.damaged), (0, 0), "{}: {:?}", stream.of, found.gaps);
+        assert_eq!(
+            found.bytes,
+            std::fs::metadata(output.join(format!("cpu{}.pt", cut_off.len()))).expect("packets").len()
+        );
+        cut_off.push(found.cut_off);
+    }
+    assert_eq!(cut_off, [3, 0]);
+}
+
 /// A disk that is full when packets come.
 #[derive(Debug)]
 struct Full(PathBuf);

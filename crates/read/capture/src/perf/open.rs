@@ -117,6 +117,7 @@ pub fn processor(info: &Info, config: u64, name: Option<&str>) -> Processor {
         clock: info.clock.map(|clock| Clock { zero: clock.zero, mult: clock.mult, shift: clock.shift }),
         filter: info.filter.clone(),
         no_branches: config & PT != 0 && config & BRANCH == 0,
+        last_packets: info.is_snapshot,
         model: name.and_then(model),
     }
 }

@@ -64,6 +64,10 @@ fn text(stream: &Stream, found: &Found, filter: &str) -> String {
     if found.damaged > 0 {
         line("damaged", counted_grouped(found.damaged, "byte", "bytes"));
     }
+    if found.cut_off > 0 {
+        let bytes = counted_grouped(found.cut_off, "byte", "bytes");
+        line("ends", format!("in the middle of a packet ({bytes} of it), where its memory was stopped"));
+    }
     if found.overflows > 0 {
         line("lost packets", counted_grouped(found.overflows, "time", "times"));
     }
@@ -115,6 +119,7 @@ fn object(stream: &Stream, found: &Found, filter: &str) -> serde_json::Value {
         "bytes": found.bytes,
         "packets": found.packets,
         "damaged": found.damaged,
+        "cut_off": found.cut_off,
         "overflows": found.overflows,
         "instructions": found.instructions.count,
         "gap_count": found.gap_count,
