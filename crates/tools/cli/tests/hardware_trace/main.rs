@@ -12,16 +12,17 @@ use mote_daemon::options::{CallsAre, Mode, Streams};
 use mote_daemon::{Buffers, Ctf, HardwareOptions, Options, Progress, Recorded, Watch};
 use mote_filter::Rule;
 use mote_perfdata::record::{EXECUTABLE, File as Which, Lifetime, Mmap, Mode as Of, Task, aux};
-use mote_perfdata::{Record, SampleId};
+use mote_perfdata::{Attribute, Record, SampleId};
 use mote_pmu::simulated::{Simulated, Step};
-use mote_pmu::{AnyMachine, Device, Kept, Settings, Targets, TimeScale};
+use mote_pmu::{AnyMachine, Device, Kept, Machine, Settings, Targets, TimeScale};
 use mote_pt::packet::ip::{Compression, Ip};
 use mote_pt::packet::{Encoder, Packet, Tnt};
 use mote_symbol::Image;
 use mote_sys::Errno;
+use mote_sys::fd::Fd;
 use serde_json::Value;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -95,6 +96,40 @@ fn main() -> ExitCode {
 }
 
 const MOTE: &str = env!("CARGO_BIN_EXE_mote");
+
+/// A machine whose clocks are those of this one, and where time passes.
+struct Here(Simulated);
+
+impl Machine for Here {
+    fn open(&mut self, attribute: &Attribute, thread: i32, cpu: i32) -> Result<Fd, Errno> {
+        self.0.open(attribute, thread, cpu)
+    }
+
+    fn send_to(&mut self, event: &Fd, other: &Fd) -> Result<(), Errno> {
+        self.0.send_to(event, other)
+    }
+
+    fn filter(&mut self, event: &Fd, filter: &CStr) -> Result<(), Errno> {
+        self.0.filter(event, filter)
+    }
+
+    fn enable(&mut self, event: &Fd) -> Result<(), Errno> {
+        self.0.enable(event)
+    }
+
+    fn disable(&mut self, event: &Fd) -> Result<(), Errno> {
+        self.0.disable(event)
+    }
+
+    fn wait(&mut self, time: Duration) {
+        std::thread::sleep(time);
+        self.0.wait(time);
+    }
+
+    fn clocks(&self) -> Option<Sample> {
+        Some(Sample::take(Source::Tsc))
+    }
+}
 
 /// When packets were written, and of which process.
 #[derive(Clone, Copy, Debug)]
@@ -221,8 +256,7 @@ impl Recording {
             let begun = Begun { at: Sample::take(Source::Tsc), pid };
             *told.lock().expect("nobody else has it") = Some(begun);
             let clock = TimeScale { shift: 0, mult: 1, zero: 0 };
-            let steps = steps(&program, begun, is_lossy);
-            Box::new(Simulated::new(8, clock, steps).with_time(|| Sample::take(Source::Tsc)))
+            Box::new(Here(Simulated::new(8, clock, steps(&program, begun, is_lossy))))
         };
         let options = options(place.path(), clock, Arc::new(machine));
         let mut said = Said::default();
@@ -412,7 +446,7 @@ fn what_cannot_be_recorded_leaves_nothing() {
     let machine = |_: &Targets| -> AnyMachine {
         let mut machine = Simulated::new(8, TimeScale { shift: 0, mult: 1, zero: 0 }, []);
         machine.refusal = Some(Errno(libc::EACCES));
-        Box::new(machine.with_time(|| Sample::take(Source::Tsc)))
+        Box::new(Here(machine))
     };
     let options = options(place.path(), Source::Tsc, Arc::new(machine));
     let why = mote_daemon::record(&options, &mut Said::default()).expect_err("it is not allowed").to_string();

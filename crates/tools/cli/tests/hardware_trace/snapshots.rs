@@ -2,10 +2,6 @@
 //! time, over those before.
 
 use super::*;
-use mote_perfdata::Attribute;
-use mote_pmu::Machine;
-use mote_sys::fd::Fd;
-use std::ffi::CStr;
 
 /// A processor executes the code once in so many nanoseconds, and writes a PSB each time.
 const PERIOD_NS: u64 = 100_000;
