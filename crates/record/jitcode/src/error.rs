@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn errors_say_what_to_do_about_copies() {
         let rows = [
-            (Error::Memory { errno: Errno(libc::ENOMEM) }, ["17 MiB", "without --jit"]),
+            (Error::Memory { errno: Errno(libc::ENOMEM) }, ["16.2 MiB", "without --jit"]),
             (Error::Memory { errno: Errno(libc::EMFILE) }, ["for copies of code", "ulimit -n"]),
             (
                 Error::Watch { pid: 7, errno: Errno(libc::E2BIG) },
