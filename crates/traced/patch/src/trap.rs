@@ -123,34 +123,34 @@ pub(crate) fn install(signals: Signals) -> Installed {
 /// The handler of SIGTRAP of level `LEVEL`.
 extern "C" fn on_trap<const LEVEL: usize>(_number: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the arguments are those that the kernel gave, or a handler that calls us as the one before it.
-    unsafe { on_signal::<LEVEL>(&TRAPS, libc::SIGTRAP, serve, info, context) };
+    unsafe { on_signal((&TRAPS, LEVEL), serve, info, context) };
 }
 
 /// The handler of SIGILL of level `LEVEL`.
 extern "C" fn on_invalid<const LEVEL: usize>(_number: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: as in `on_trap`.
-    unsafe { on_signal::<LEVEL>(&INVALID, libc::SIGILL, serve_guard, info, context) };
+    unsafe { on_signal((&INVALID, LEVEL), serve_guard, info, context) };
 }
 
-/// Has a signal served, if it is ours; else hands it on.
+/// Has a signal served, if it is ours; else hands it on below this level of its chain. Once for all handlers, of which
+/// each traced program has sixteen.
 ///
 /// # Safety
 /// The arguments are those of a handler of this signal with SA_SIGINFO.
-#[inline(always)]
-unsafe fn on_signal<const LEVEL: usize>(
-    chain: &Chain,
-    number: c_int,
+#[inline(never)]
+unsafe fn on_signal(
+    (chain, level): (&Chain, usize),
     serve: fn(c_int, &mut Registers) -> bool,
     info: *mut siginfo_t,
     context: *mut c_void,
 ) {
-    // SAFETY: the caller's promise: a whole siginfo.
-    let code = unsafe { (*info).si_code };
+    // SAFETY: the caller's promise: a whole siginfo, which stays as it is.
+    let reported = unsafe { &*info };
     // SAFETY: and the frame of the interrupted code, which is ours to change until we return.
     let registers = unsafe { Registers::of(context) };
-    if !serve(code, registers) {
+    if !serve(reported.si_code, registers) {
         // SAFETY: the caller's promise.
-        unsafe { chain.hand_on(LEVEL, info, context, signal::bit(number)) };
+        unsafe { chain.hand_on(level, info, context, signal::bit(reported.si_signo)) };
     }
 }
 
