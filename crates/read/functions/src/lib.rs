@@ -143,7 +143,7 @@ fn found(binary: &Binary, symbols: &Table, image: &Image) -> Functions {
 fn functions(binary: &Binary, targets: &arch::Targets, starts: &Starts, image: &Image) -> Functions {
     let mut functions = Vec::with_capacity(starts.functions.len());
     for start in &starts.functions {
-        let pad = arch::pad(binary, start.address);
+        let pad = arch::pad(binary, &starts.begins, start.address);
         let (way, otherwise) = match pad {
             Some(_) => (Way::Placeholder, Way::Placeholder),
             None => arch::ways(binary, targets, start),

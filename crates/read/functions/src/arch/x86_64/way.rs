@@ -93,7 +93,8 @@ pub(crate) fn padding(binary: &Binary, targets: &Targets, start: &Start) -> Opti
 }
 
 /// The placeholder to which a function's entry leads, by jumps that have a target of their own: see [`crate::Pad`].
-pub(crate) fn pad(binary: &Binary, address: u64) -> Option<Pad> {
+/// Where anything else `begins` the way does not go on, as another function's placeholder would be there.
+pub(crate) fn pad(binary: &Binary, begins: &[u64], address: u64) -> Option<Pad> {
     /// From the entry to padding nearby, and from there.
     const JUMPS_MAX: usize = 2;
     let pads = binary.pads.as_ref()?;
@@ -113,6 +114,9 @@ pub(crate) fn pad(binary: &Binary, address: u64) -> Option<Pad> {
         if pads.range.contains(&one.ip()) {
             let offset = pads.offset.checked_add(one.ip() - pads.range.start)?;
             return is_placeholder(&one).then_some(Pad { address: one.ip(), offset });
+        }
+        if begins.binary_search(&one.ip()).is_ok() {
+            return None;
         }
     }
     None
