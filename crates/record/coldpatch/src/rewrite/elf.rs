@@ -201,6 +201,10 @@ impl<'f> Place<'f> {
         let mut sections = self.sections.to_vec();
         let strings = self.header.shstrndx(ENDIAN, self.file).ok()? as usize;
         let mut names = sections.get(strings)?.data(ENDIAN, self.file).ok()?.to_vec();
+        // The first one is none, and a name of ours is not to be the rest of another.
+        if names.last().is_none_or(|last| *last != 0) {
+            names.push(0);
+        }
         for (name, part) in parts {
             let at = u32::try_from(names.len()).ok()?;
             names.extend_from_slice(name.as_bytes());
