@@ -1,8 +1,9 @@
 //! `mote record -f`: functions of programs that know nothing of mote have probes, whatever their calls do; the programs
 //! do what they did, and are as they were afterwards.
 
+use crate::support::command::{mote, printed, text};
 use crate::support::compiled::{Steady, compile};
-use crate::support::{Record, Trace, copy_program, has_tool, output_of, programs, wait_for};
+use crate::support::{Record, Trace, copy_program, has_tool, kernel, output_of, programs, wait_for};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
 use nix::sys::signal::Signal;
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -105,8 +106,7 @@ fn more_functions_are_switched_on_and_off_while_it_runs() {
     running.wait_until_said("probes in 1 function");
     let mote = |words: &[&str]| {
         let (verb, rest) = words.split_first().expect("a verb");
-        let done = Command::new(programs::mote()).arg(verb).arg(running.output()).args(rest).output();
-        done.expect("it runs")
+        mote(&[&[*verb, text(running.output())], rest].concat())
     };
     let enabled = mote(&["enable", "-f", "inner(x: i32)", "--filter", "x % 2 == 1"]);
     assert!(enabled.status.success(), "{}", String::from_utf8_lossy(&enabled.stderr));
@@ -206,6 +206,28 @@ fn short_calls_are_dropped_in_the_process() {
         .run()
         .ends_with(0);
     assert_eq!(calls(&trace), BTreeMap::from([("slow".to_owned(), 3)]));
+}
+
+#[test]
+fn calls_are_recorded_beside_slow_ones_of_the_kernel() {
+    if !kernel::is_there() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let steady = Steady::start(&keep, &[]);
+    let (trace, pid) = (keep.path().join("trace"), steady.pid().to_string());
+    let watched = mote(&["latency", "--duration", "2s", "-f", "outer", "-o", text(&trace), "-p", &pid]);
+    let said = String::from_utf8_lossy(&watched.stderr).into_owned();
+    // 1: no call was slow.
+    assert!(matches!(watched.status.code(), Some(0 | 1)), "{said}");
+    assert!(said.contains("probes in 1 function"), "{said}");
+    let events = printed(mote(&["view", text(&trace)]));
+    assert!(events.matches("f:outer").count() > 10, "{said}");
+    // Of the whole system no process could be meant.
+    let nowhere = mote(&["record", "-a", "-k", "sched", "-f", "outer", "-o", text(&keep.path().join("no"))]);
+    let said = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+    assert_eq!(nowhere.status.code(), Some(2), "{said}");
+    assert!(said.contains("processes of -p; give one of them"), "{said}");
 }
 
 #[test]

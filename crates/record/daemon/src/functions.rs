@@ -242,7 +242,7 @@ impl Functions {
         let done = mote_inject::at_start(pid, &self.library, &mut starting, patience);
         let Starting { nothing, programs, has_any, .. } = starting;
         (starting.report)(Report::FirstIsFree);
-        match (done, nothing) {
+        let said = match (done, nothing) {
             (Err(why), _) => Err(why.to_string()),
             (Ok(()), Some(why)) if !has_any => {
                 let others = programs.saturating_sub(1) as u64;
@@ -256,7 +256,8 @@ impl Functions {
                 Err(format!("{why}{others}"))
             }
             (Ok(()), _) => Ok(String::new()),
-        }
+        };
+        said.inspect_err(|_| self.forget(pid))
     }
 
     fn choose(&self, pid: i32, needs: Needs, known: &HashSet<FileId>) -> Result<Choice, Nothing> {

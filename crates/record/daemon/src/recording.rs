@@ -421,6 +421,9 @@ fn settings(
     })
 }
 
+/// Why nothing gets probes.
+const NO_PROCESS: &str = "they get probes in a command and in the processes of -p; give one of them";
+
 /// Whether the rules fit this kind of recording.
 fn check(options: &Options, session: &Session) -> Result<(), Error> {
     let snapshots = |kernel: &options::KernelOptions| kernel.rules.iter().any(Rule::snapshots);
@@ -445,6 +448,9 @@ fn check(options: &Options, session: &Session) -> Result<(), Error> {
     }
     if !options.yields() {
         return Err(Error::Rule(NO_EVENT));
+    }
+    if !options.functions.is_empty() && options.command.is_empty() && options.attach.is_empty() {
+        return Err(Error::Functions(NO_PROCESS.to_owned()));
     }
     Ok(())
 }
