@@ -117,6 +117,11 @@ impl<'d> Binary<'d> {
         Some((section.address(), section.data().ok()?))
     }
 
+    /// Whether it has a section of this name, whatever that is.
+    pub(crate) fn has_section(&self, name: &str) -> bool {
+        self.elf.section_by_name(name).is_some()
+    }
+
     /// Where something begins in the code: decoding begins anew at each. In order.
     pub(crate) fn begins(&self, symbols: impl Iterator<Item = u64>) -> Vec<u64> {
         let (address, bytes) = self.section(".eh_frame").unwrap_or_default();

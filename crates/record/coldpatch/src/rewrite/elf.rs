@@ -11,8 +11,8 @@ use crate::arch::PAGE;
 use crate::error::Error;
 use object::elf::{
     DF_1_PIE, DT_FLAGS_1, Dyn64, FileHeader64, PF_R, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_INTERP, PT_LOAD,
-    PT_PHDR, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_PROGBITS, SectionFlags,
-    SectionHeader64,
+    PT_PHDR, ProgramHeader64, SHF_ALLOC, SHF_EXECINSTR, SHN_LORESERVE, SHT_PROGBITS, SHT_STRTAB,
+    SectionFlags, SectionHeader64,
 };
 use object::pod::bytes_of;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
@@ -63,7 +63,7 @@ impl<'f> Place<'f> {
         let sections = header.section_headers(ENDIAN, file).map_err(damaged)?;
         let is_short = usize::from(header.e_shnum(ENDIAN)) == sections.len()
             && usize::from(header.e_phnum(ENDIAN)) == segments.len()
-            && header.shstrndx(ENDIAN, file).is_ok_and(|names| (names as usize) < sections.len());
+            && header.shstrndx(ENDIAN, file).is_ok_and(|names| is_of_names(sections.get(names as usize)));
         if !is_short {
             return Err(Error::damaged(path, "it has too many headers, or none for names"));
         }
@@ -232,6 +232,11 @@ impl<'f> Place<'f> {
         file.extend(sections.iter().flat_map(bytes_of));
         Some((at, number))
     }
+}
+
+/// Whether a section has names, which others can be added to.
+fn is_of_names(section: Option<&Section>) -> bool {
+    section.is_some_and(|section| section.sh_type.get(ENDIAN) == SHT_STRTAB)
 }
 
 /// A part of what is added.

@@ -101,7 +101,7 @@ pub(crate) fn rewrite(
     names: &Names,
 ) -> Result<Rewritten, Error> {
     let binary = Binary::of(path, whole, arch::ARCHITECTURE)?;
-    if binary.section(PADS).is_some() {
+    if binary.has_section(PADS) {
         return Err(Error::Rewritten { path: path.to_owned() });
     }
     if binary.code.iter().any(|code| code.end() > HIGHEST) {
