@@ -25,6 +25,7 @@ mod pattern;
 mod starts;
 mod way;
 
+pub use arch::ends;
 pub use code::{Code, Window};
 pub use lists::{Listed, Lists, beside_of};
 pub use object::{Object, Part, similar_names};

@@ -30,7 +30,10 @@ pub enum Error {
     #[error(
         "code of process {pid} cannot be copied when it is made: {}",
         if errno.0 == libc::E2BIG {
-            format!("{} processes are watched, which is the most: record fewer (-p), or all (-a)", grouped(PROCESSES.into()))
+            format!(
+                "{} processes are watched, which is the most: record fewer (-p), or all (-a)",
+                grouped(PROCESSES.into())
+            )
         } else {
             format!("the kernel has no memory to watch it: {errno}; {}", hint(*.errno))
         }

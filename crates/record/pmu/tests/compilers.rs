@@ -19,7 +19,8 @@ const SCRIPT: &str = "
 const made = [];
 let turn = 0;
 function more() {
-  const add = new Function('n', `let s = ${turn}; for (let i = 0; i < n; i++) s = (s * 31 + i + ${turn}) | 0; return s`);
+  const loop = `for (let i = 0; i < n; i++) s = (s * 31 + i + ${turn}) | 0`;
+  const add = new Function('n', `let s = ${turn}; ${loop}; return s`);
   for (let k = 0; k < 40; k++) add(20000);
   made.push(add);
   if (++turn < 12) setTimeout(more, 20); else console.log('made');

@@ -1,12 +1,14 @@
 //! Code that a process makes at run time: it is copied by the kernel's programs when it becomes executable, here of
 //! this process, whose packets a simulated processor writes. Each version has its own number of instructions.
 
+mod support;
+
 use mote_capture::{Capture, What, check};
 use mote_clock::Sample;
 use mote_perfdata::record::{EXECUTABLE, File as Which, Mmap, Mode, Task};
 use mote_perfdata::{Attribute, Record, SampleId};
 use mote_pmu::simulated::{Simulated, Step};
-use mote_pmu::{Device, Error, Kept, Machine, Options, Settings, Targets, TimeScale, record};
+use mote_pmu::{Error, Machine, TimeScale, record};
 use mote_pt::image::Space;
 use mote_pt::packet::ip::{Compression, Ip};
 use mote_pt::packet::{Encoder, Packet, Tnt};
@@ -17,20 +19,13 @@ use std::ffi::CStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use support::{device, now, options};
 
 const TURNS: u64 = 60;
 /// Versions of each round.
 const AT_ONCE: u64 = 4;
 const CODE: i32 = libc::PROT_READ | libc::PROT_EXEC;
 const DATA: i32 = libc::PROT_READ | libc::PROT_WRITE;
-
-/// `CLOCK_MONOTONIC`, which is the machine's time stamp counter, too.
-fn now() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 /// A machine on which this process makes code, and executes it.
 struct Maker {
@@ -120,13 +115,6 @@ impl Machine for Maker {
     }
 }
 
-fn device(folder: &Path) -> Device {
-    fs::create_dir_all(folder.join("format")).expect("a directory");
-    fs::write(folder.join("type"), "8").expect("a file");
-    fs::write(folder.join("format/tsc"), "config:10").expect("a file");
-    Device::read(folder).expect("a device")
-}
-
 /// Makes code, and records that; `None`, as a skip, where it cannot be copied.
 fn recorded(folder: &Path, jit: bool) -> Option<Capture> {
     let pid = std::process::id().cast_signed();
@@ -152,19 +140,10 @@ fn recorded(folder: &Path, jit: bool) -> Option<Capture> {
     let steps = [mapped, Record::ItraceStart(task)].map(|record| Step::Record(0, record, id));
     let clock = TimeScale { shift: 0, mult: 1, zero: 0 };
     let machine = Maker { simulated: Simulated::new(8, clock, steps), memory, turn: 0 };
-    let options = Options {
-        settings: Settings::default(),
-        targets: Targets::Threads(vec![pid]),
-        cpus: vec![0],
-        memory: 64 << 10,
-        kept: Kept::All,
-        filter: None,
-        jit,
-    };
     let output = folder.join("capture");
     fs::create_dir(&output).expect("a directory");
     let goes_on = |machine: &Maker| machine.turn < TURNS;
-    let recorded = record(machine, &device(folder), &options, &output, &[], || {}, goes_on);
+    let recorded = record(machine, &device(folder), &options(pid, jit), &output, &[], || {}, goes_on);
     if jit {
         fs::remove_file(&table).expect("it was there");
     }

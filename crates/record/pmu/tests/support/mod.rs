@@ -1,4 +1,5 @@
 //! Recordings of real processes on a machine without Intel PT: what is noted beside packets, of which there are none.
+#![allow(dead_code, reason = "each program of tests uses some of it")]
 
 use mote_clock::Sample;
 use mote_pmu::simulated::Simulated;

@@ -4,6 +4,7 @@ mod targets;
 mod way;
 
 pub(crate) use targets::{Targets, targets};
+pub use way::ends;
 pub(crate) use way::{pad, padding, ways, window};
 
 /// How files call it.

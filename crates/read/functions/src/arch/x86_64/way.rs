@@ -127,8 +127,9 @@ fn is_placeholder(one: &Instruction) -> bool {
     one.code() == Code::Nop_rm32 && one.len() == 5
 }
 
-/// Whether nothing behind it is run.
-fn ends(instruction: &Instruction) -> bool {
+/// Whether nothing behind an instruction is run.
+#[must_use]
+pub fn ends(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
         FlowControl::Return

@@ -4,6 +4,7 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions as Options, Code, Decoder, DecoderOptions, FlowControl, Instruction,
     InstructionBlock,
 };
+use mote_functions::ends;
 
 /// Bytes of a jump that leads anywhere in the file.
 pub(crate) const JUMP_BYTES: u64 = 5;
@@ -53,17 +54,6 @@ pub(crate) fn pad(code: &[u8], from: u64, at: u64) -> Option<Pad> {
     let originals = moved.into_iter().chain(goes_on.then_some(last.next_ip()));
     let steps = originals.zip(offsets.iter().map(|offset| begin + u64::from(*offset))).collect();
     Some(Pad { bytes: [&PLACEHOLDER[..], &encoded.code_buffer].concat(), steps, calls })
-}
-
-/// Whether nothing behind it is run.
-fn ends(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.flow_control(),
-        FlowControl::Return
-            | FlowControl::UnconditionalBranch
-            | FlowControl::IndirectBranch
-            | FlowControl::Exception
-    )
 }
 
 /// A jump from `from` to `to`; `None` when that is too far away.

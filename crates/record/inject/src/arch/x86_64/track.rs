@@ -3,7 +3,8 @@
 //! ```text
 //! keeps all registers, and blocks signals
 //! userfaultfd(flags)
-//! until somebody says that it may go on, or for a second: nanosleep(1 ms)    the descriptor is the call's fifth argument
+//! until somebody says that it may go on, or for a second: nanosleep(1 ms)
+//!                                                     the descriptor is the call's fifth argument
 //! close
 //! back to where it was
 //! ```

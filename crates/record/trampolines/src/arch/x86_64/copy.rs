@@ -4,6 +4,7 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions as Options, Code, FlowControl, Instruction, InstructionBlock,
     MemoryOperand, Register,
 };
+use mote_functions::ends;
 
 /// Code that was moved.
 pub(crate) struct Copy {
@@ -37,17 +38,6 @@ pub(crate) fn copy(instructions: &[Instruction], at: u64) -> Option<Copy> {
     // One that became several has no offset.
     let has_all = offsets.iter().skip(1).all(|offset| *offset != u64::from(u32::MAX));
     has_all.then_some(Copy { bytes: encoded.code_buffer, offsets })
-}
-
-/// Whether nothing behind it is run.
-pub(super) fn ends(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.flow_control(),
-        FlowControl::Return
-            | FlowControl::UnconditionalBranch
-            | FlowControl::IndirectBranch
-            | FlowControl::Exception
-    )
 }
 
 fn is_data(instruction: &Instruction) -> bool {

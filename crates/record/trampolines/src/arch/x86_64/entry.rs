@@ -4,7 +4,7 @@ use super::copy::{self, Copy};
 use super::{BODY_AT, CALL, INVALID, Reach, TRAP};
 use crate::{By, Refusal, Request};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
-use mote_functions::{Function, Way};
+use mote_functions::{Function, Way, ends};
 use mote_layout::functions::JUMP_BYTES;
 
 /// The place of a probe in a function.
@@ -83,7 +83,7 @@ impl Entry {
     /// Whether nothing else is run of what a jump lies over than these first instructions.
     fn covers(&self, moved: usize) -> bool {
         let last = moved.checked_sub(1).and_then(|last| self.instructions.get(last));
-        last.is_some_and(|last| last.next_ip() >= self.address + JUMP_BYTES as u64 || copy::ends(last))
+        last.is_some_and(|last| last.next_ip() >= self.address + JUMP_BYTES as u64 || ends(last))
     }
 
     /// The candidates that take several instructions.

@@ -169,7 +169,8 @@ pub(super) fn name(names: &mut Names, hosts: &[Host]) -> Vec<String> {
             if (Winner { tid, votes, all }).is_in_doubt() {
                 let (votes, all) = (grouped(votes), grouped(all));
                 doubts.push(format!(
-                    "vCPU {vmcs} may be another thread than {name}: that had the processor in {votes} of {all} intervals"
+                    "vCPU {vmcs} may be another thread than {name}: \
+                     that had the processor in {votes} of {all} intervals"
                 ));
             }
         }
