@@ -11,13 +11,27 @@ pub(crate) fn target() -> PathBuf {
     temporary.parent().expect("it lies in the target directory").to_owned()
 }
 
-/// The profile of what is built here: that of the tests, or release where the tests are a debug build.
+/// The profile of what is built here: that of the programs, or release where these are a debug build.
 fn profile() -> &'static str {
-    let directory = Path::new(scenes()).parent().and_then(Path::file_name);
-    match directory.and_then(|name| name.to_str()) {
+    match folder().file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "release",
         Some(profile) => profile,
     }
+}
+
+/// Directory of the programs: that of this build, or of another (`MOTE_TESTS_PROGRAMS`), which these tests are then
+/// about.
+fn folder() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match std::env::var_os("MOTE_TESTS_PROGRAMS") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_BIN_EXE_scenes")).parent().expect("a directory").to_owned(),
+    })
+}
+
+/// A program of this package that was built before.
+pub(crate) fn program(name: &str) -> &'static str {
+    folder().join(name).to_str().expect("text").to_owned().leak()
 }
 
 /// The profile of `libmote.so` and `libmote.a`: the release of these has its own.
@@ -38,7 +52,8 @@ fn build(profile: &str, words: &[&str], target: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root).args(["build", "--quiet", "--profile", profile]).args(words);
-    command.arg("--target-dir").arg(target);
+    // What is the same in all builds is built once.
+    command.arg("--target-dir").arg(target).env("CARGO_BUILD_BUILD_DIR", self::target());
     super::output_of(&mut command);
 }
 
@@ -109,22 +124,22 @@ pub(crate) fn scenes_with_tested_byte() -> PathBuf {
     target.join(profile()).join("scenes")
 }
 
-/// Tasks with spans, of this build.
+/// Tasks with spans.
 pub(crate) fn asynchronous() -> &'static str {
-    env!("CARGO_BIN_EXE_asynchronous")
+    program("asynchronous")
 }
 
 /// A program with what the documents' everyday commands look for.
 pub(crate) fn everyday() -> &'static str {
-    env!("CARGO_BIN_EXE_everyday")
+    program("everyday")
 }
 
 /// A program with `mote_tracing::layer()`, without `init`.
 pub(crate) fn layered() -> &'static str {
-    env!("CARGO_BIN_EXE_layered")
+    program("layered")
 }
 
-/// `scenes` of this build.
+/// The program with most scenes.
 pub(crate) fn scenes() -> &'static str {
-    env!("CARGO_BIN_EXE_scenes")
+    program("scenes")
 }

@@ -13,6 +13,7 @@ mod soak;
 mod test;
 mod tidy;
 mod tools;
+mod units;
 mod unprivileged;
 mod workspace;
 

@@ -179,7 +179,19 @@ fn mutate(code: &str, mutant: &Mutant<'_>) -> anyhow::Result<String> {
 fn test(tree: &Path, (package, test): (&str, &str)) -> anyhow::Result<Test> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", SECONDS_MAX, &cargo, "test", "--release", "-p", package, "--test", test]);
+    command.args([
+        "-s",
+        "KILL",
+        SECONDS_MAX,
+        &cargo,
+        "test",
+        "--profile",
+        "explored",
+        "-p",
+        package,
+        "--test",
+        test,
+    ]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", crate::workspace::root().join(TARGET));
     let output = command.current_dir(tree).stdin(Stdio::null()).output().context("cannot run cargo")?;
     let said =

@@ -1,8 +1,10 @@
 //! Commands whose output is shown and counted: tests that passed, failed, and were skipped.
 
 use anyhow::Context;
+use std::fmt::Display;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 
 /// Tests that were run, in all steps together.
 #[derive(Default)]
@@ -75,25 +77,36 @@ impl Counts {
         failed.flat_map(|(_, lines)| lines).map(String::as_str)
     }
 
-    /// The tests that failed since so many things were wrong, where they are few and nothing else was wrong: a program
-    /// that a signal has ended, say, has tests that did not run.
-    fn few_failed(&self, since: usize) -> Option<Vec<String>> {
-        let (said, names): (Vec<_>, Vec<_>) = self.wrong[since..].iter().partition(|what| what.contains(' '));
+    /// The tests that failed, where they are few and nothing else was wrong: a program that a signal has ended, say,
+    /// has tests that did not run.
+    fn few_failed(&self) -> Option<Vec<String>> {
+        let (said, names): (Vec<_>, Vec<_>) = self.wrong.iter().partition(|what| what.contains(' '));
         let is_of_failures = |what: &String| what.starts_with("error: test failed") || what.contains(FAILED);
         let is_few = (1..=UNSTABLE_MAX).contains(&names.len()) && said.into_iter().all(is_of_failures);
         is_few.then(|| names.into_iter().cloned().collect())
     }
 
     /// Takes what came of tests that were run once more; returns whether all of them passed.
-    fn take_again(&mut self, since: usize, tests: Vec<String>, again: &Counts) -> bool {
+    fn take_again(&mut self, tests: Vec<String>, again: &Counts) -> bool {
         if again.failed > 0 || again.passed < tests.len() as u64 {
             return false;
         }
-        self.wrong.truncate(since);
+        self.wrong.clear();
         self.failed = self.failed.saturating_sub(tests.len() as u64);
         self.passed += tests.len() as u64;
         self.unstable.extend(tests);
         true
+    }
+
+    /// Takes what was counted apart.
+    fn add(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.left_out += other.left_out;
+        self.skips.extend(other.skips);
+        self.wrong.extend(other.wrong);
+        self.unstable.extend(other.unstable);
+        self.panics.extend(other.panics);
     }
 
     /// Counts something that the chores themselves leave out.
@@ -140,16 +153,90 @@ pub(crate) fn follow_tests(
     words: &[&str],
     command: impl Fn(&[&str]) -> Command,
 ) -> anyhow::Result<bool> {
-    let since = counts.wrong.len();
-    if follow(&mut command(words), counts)? {
-        return Ok(true);
-    }
-    let Some(tests) = counts.few_failed(since) else { return Ok(false) };
-    println!("== once more, one by one: {}", tests.join(", "));
+    let mut first = Counts::default();
+    let passed =
+        follow(&mut command(words), &mut first)? || again(&mut first, &|line| println!("{line}"), command)?;
+    counts.add(first);
+    Ok(passed)
+}
+
+/// Runs those that failed once more, where they are few, and shows what they print. Returns whether all have passed
+/// now.
+fn again(counts: &mut Counts, show: &Show, command: impl Fn(&[&str]) -> Command) -> anyhow::Result<bool> {
+    let Some(tests) = counts.few_failed() else { return Ok(false) };
+    show(&format!("== once more, one by one: {}", tests.join(", ")));
     let words = ["--exact", "--test-threads=1"].into_iter().chain(tests.iter().map(String::as_str));
     let mut second = Counts::default();
-    let passed = follow(&mut command(&words.collect::<Vec<_>>()), &mut second)?;
-    Ok(counts.take_again(since, tests, &second) && passed)
+    let passed = read_lines(&mut command(&words.collect::<Vec<_>>()), |line| {
+        show(line);
+        second.note(line);
+    })?;
+    Ok(counts.take_again(tests, &second) && passed.success())
+}
+
+/// Where lines go that somebody should see.
+type Show = dyn Fn(&str) + Sync;
+
+/// Runs programs of tests beside each other, as many at once as there are processors, by the commands that `command`
+/// makes of them. What each prints is shown when it has ended. Where a few tests of one fail, these are run once more
+/// as [`follow_tests`] does it, when all programs have ended. Returns whether all passed.
+///
+/// # Errors
+/// A command cannot be started.
+pub(crate) fn follow_beside<P: Display + Sync>(
+    counts: &mut Counts,
+    programs: &[P],
+    command: impl Fn(&P) -> Command + Sync,
+) -> anyhow::Result<bool> {
+    beside(counts, programs, &|line| println!("{line}"), command)
+}
+
+fn beside<P: Display + Sync>(
+    counts: &mut Counts,
+    programs: &[P],
+    show: &Show,
+    command: impl Fn(&P) -> Command + Sync,
+) -> anyhow::Result<bool> {
+    let open = Mutex::new(programs.iter());
+    let ended = Mutex::new((counts, Vec::new()));
+    let work = || -> anyhow::Result<()> {
+        while let Some(program) = open.lock().ok().and_then(|mut open| open.next()) {
+            let mut lines = Vec::new();
+            let status = read_lines(&mut command(program), |line| lines.push(line.to_owned()))?;
+            if !status.success() {
+                lines.push(format!("process didn't exit successfully: `{program}` ({status})"));
+            }
+            let mut of_program = Counts::default();
+            let mut ended = ended.lock().ok().context("a thread has panicked")?;
+            show(&format!("-- {program}"));
+            for line in lines {
+                show(&line);
+                of_program.note(&line);
+            }
+            if status.success() {
+                ended.0.add(of_program);
+            } else {
+                ended.1.push((program, of_program));
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| -> anyhow::Result<()> {
+        let workers = 0..std::thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = workers.map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().ok().context("a thread has panicked")?)
+    })?;
+    let (counts, failed) = ended.into_inner().ok().context("a thread has panicked")?;
+    let mut all_passed = true;
+    for (program, mut of_program) in failed {
+        all_passed &= again(&mut of_program, show, |words| {
+            let mut command = command(program);
+            command.args(words);
+            command
+        })?;
+        counts.add(of_program);
+    }
+    Ok(all_passed)
 }
 
 /// Runs a command, shows what it prints, and counts the tests and skips in it. Returns whether it succeeded.
@@ -165,17 +252,18 @@ pub(crate) fn follow(command: &mut Command, counts: &mut Counts) -> anyhow::Resu
 /// # Errors
 /// The command cannot be started.
 pub(crate) fn follow_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
-    read_lines(command, |line| {
+    let status = read_lines(command, |line| {
         println!("{line}");
         note(line);
-    })
+    })?;
+    Ok(status.success())
 }
 
-/// Runs a command, and gives each line that it prints to `note`. Returns whether it succeeded.
+/// Runs a command, and gives each line that it prints to `note`. Returns how it ended.
 ///
 /// # Errors
 /// The command cannot be started.
-fn read_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<bool> {
+fn read_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Result<ExitStatus> {
     // Of tests that pass, the harness shows what they print, as tools of others may say that they skip something.
     // Panics that tests expect say where they are without a backtrace, which would hide what matters.
     command.env("RUST_TEST_NOCAPTURE", "1").env("RUST_BACKTRACE", "0").stdin(Stdio::null());
@@ -189,7 +277,7 @@ fn read_lines(command: &mut Command, mut note: impl FnMut(&str)) -> anyhow::Resu
         let line = String::from_utf8_lossy(&line);
         note(&line);
     }
-    Ok(child.wait().context("the command is lost")?.success())
+    child.wait().context("the command is lost")
 }
 
 #[cfg(test)]
@@ -291,32 +379,59 @@ test a::errors ... ok";
     #[test]
     fn a_few_that_failed_may_pass_once_more() {
         let mut counts = counted(&failures(&["a::b", "a::c"], "exit status: 101"));
-        let tests = counts.few_failed(0).expect("few");
+        let tests = counts.few_failed().expect("few");
         assert_eq!(tests, ["a::b", "a::c"]);
         let again = counted("test result: FAILED. 1 passed; 1 failed; 0 ignored; 9 filtered out;");
-        assert!(!counts.take_again(0, tests.clone(), &again));
+        assert!(!counts.take_again(tests.clone(), &again));
         assert_eq!((counts.passed, counts.failed, counts.wrong.len()), (5, 2, 4));
         // One of them is not there any more.
-        assert!(!counts.take_again(0, tests.clone(), &counted("test result: ok. 1 passed; 0 failed;")));
-        assert!(counts.take_again(
-            0,
-            tests,
-            &counted("test result: ok. 2 passed; 0 failed; 9 filtered out;")
-        ));
+        assert!(!counts.take_again(tests.clone(), &counted("test result: ok. 1 passed; 0 failed;")));
+        assert!(counts.take_again(tests, &counted("test result: ok. 2 passed; 0 failed; 9 filtered out;")));
         assert_eq!((counts.passed, counts.failed, counts.left_out, counts.wrong.len()), (7, 0, 0, 0));
         assert_eq!(counts.unstable, ["a::b", "a::c"]);
     }
 
     #[test]
     fn what_is_no_moment_of_a_machine_is_not_run_once_more() {
-        assert_eq!(counted(&failures(&["a", "b", "c", "d"], "exit status: 101")).few_failed(0), None);
-        assert_eq!(counted(&failures(&["a"], "signal: 11, SIGSEGV")).few_failed(0), None);
-        assert_eq!(counted("error: could not compile `a`").few_failed(0), None);
+        assert_eq!(counted(&failures(&["a", "b", "c", "d"], "exit status: 101")).few_failed(), None);
+        assert_eq!(counted(&failures(&["a"], "signal: 11, SIGSEGV")).few_failed(), None);
+        assert_eq!(counted("error: could not compile `a`").few_failed(), None);
         // What an earlier step had is its own.
         let mut counts = counted(&failures(&["a"], "exit status: 101"));
-        let since = counts.wrong.len();
-        failures(&["b"], "exit status: 101").lines().for_each(|line| counts.note(line));
-        assert_eq!(counts.few_failed(since), Some(vec!["b".to_owned()]));
+        counts.add(counted(&failures(&["b"], "exit status: 101")));
+        assert_eq!((counts.passed, counts.failed, counts.wrong.len()), (10, 2, 6));
+    }
+
+    #[test]
+    fn of_programs_beside_each_other_those_that_fail_are_told() {
+        let script = |program: &&str| match *program {
+            "good" => "echo 'test result: ok. 2 passed; 0 failed;'".to_owned(),
+            "dead" => "kill -SEGV $$".to_owned(),
+            name => {
+                let once_more =
+                    if name == "bad" { "" } else { "echo 'test result: ok. 1 passed; 0 failed;'; exit;" };
+                let list = format!("failures:\\n    {name}\\n\\ntest result: FAILED. 1 passed; 1 failed;\\n");
+                format!("test $# = 0 || {{ {once_more} :; }}; printf '{list}'; exit 101")
+            }
+        };
+        let run = |programs: &[&str]| {
+            let mut counts = Counts::default();
+            let passed = beside(&mut counts, programs, &|_| (), |program| {
+                let mut command = Command::new("sh");
+                command.args(["-c", &script(program), "sh"]);
+                command
+            });
+            (passed.unwrap(), counts)
+        };
+        let (passed, counts) = run(&["good", "unstable", "good"]);
+        assert!(passed && counts.wrong.is_empty());
+        assert_eq!((counts.passed, counts.failed, counts.unstable), (6, 0, vec!["unstable".to_owned()]));
+        let (passed, counts) = run(&["good", "bad"]);
+        assert_eq!((passed, counts.passed, counts.failed), (false, 3, 1));
+        assert_eq!(counts.wrong[0], "bad");
+        let (passed, counts) = run(&["dead", "good"]);
+        assert_eq!((passed, counts.passed), (false, 2));
+        assert!(counts.wrong[0].contains("dead") && counts.wrong[0].contains("signal"), "{:?}", counts.wrong);
     }
 
     #[test]
@@ -325,7 +440,7 @@ test a::errors ... ok";
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test result: ok. 2 passed; 0 failed;'; echo 'SKIP: x' >&2; exit 3"]);
         // Not shown: the run that this test is in would count the line, too.
-        assert!(!read_lines(&mut command, |line| counts.note(line)).unwrap());
+        assert!(!read_lines(&mut command, |line| counts.note(line)).unwrap().success());
         assert_eq!((counts.passed, counts.skips.len()), (2, 1));
     }
 }

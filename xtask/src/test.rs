@@ -4,10 +4,9 @@
 //! tests of all that is unsafe or runs in traced processes. The build that checks (profile `checked`) has all unit
 //! tests, and the end-to-end tests of a user without rights.
 
-use crate::claims::{self, CHECKED};
 use crate::run::{self, Counts};
 use crate::workspace::{cargo, root};
-use crate::{fuzz, install, models, mutants, plan, tidy, tools};
+use crate::{claims, fuzz, install, models, mutants, tidy, tools, units};
 use anyhow::bail;
 use std::process::Command;
 use std::time::Instant;
@@ -26,7 +25,8 @@ pub(crate) const LOOM: &[(&str, &str)] = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_
 
 pub(crate) const LOOM_TESTS: &[&str] = &[
     "test",
-    "--release",
+    "--profile",
+    "explored",
     "-p",
     "mote-trace-sync",
     "-p",
@@ -53,33 +53,10 @@ pub(crate) const SHUTTLE: &[(&str, &str)] =
     &[("RUSTFLAGS", "--cfg shuttle"), ("CARGO_TARGET_DIR", "target/shuttle")];
 
 pub(crate) const SHUTTLE_TESTS: &[&str] =
-    &["test", "--release", "-p", "mote-trace-ring", "--test", "shuttle_ring"];
-
-/// All unit tests. The end-to-end tests are apart, because their programs are built as those of users are, and
-/// `mote-capi`, because it has no `std`.
-pub(crate) const ALL_UNIT_TESTS: &[&str] = &[
-    "test",
-    "--profile",
-    "checked",
-    "--workspace",
-    "--exclude",
-    "mote-capi",
-    "--exclude",
-    "mote-tests",
-    "--exclude",
-    "xtask",
-    "--no-fail-fast",
-];
-
-/// What the tracer does not use: everyday work need not test it.
-const NOT_OURS: &[&str] = &["--exclude", "mote-trace-reclaim"];
+    &["test", "--profile", "explored", "-p", "mote-trace-ring", "--test", "shuttle_ring"];
 
 /// The programs of the release that the tests start.
 const PROGRAMS: &[&str] = &["build", "--release", "-p", "mote-cli"];
-
-/// Milliseconds of each case of the tortures among the unit tests of the release. `cargo xtask soak` has them by the
-/// hour (`mote-bench torture`).
-const TORTURE: &[(&str, &str)] = &[("TORTURE_MS", "400")];
 
 /// Runs all steps, or those that have `only` in their names; goes on after one that fails, so that all that is wrong is
 /// seen at once.
@@ -93,39 +70,37 @@ pub(crate) fn all(depth: Depth, only: Option<&str>) -> anyhow::Result<()> {
     steps.run("models and their code", |_| models::check(&root()).map(|()| true));
     steps.cargo("format", &["fmt", "--all", "--check"], &[]);
     let lints = ["clippy", "--workspace", "--exclude", "mote-capi", "--all-targets", "--", "-D", "warnings"];
-    steps.cargo("lints", &lints, &[]);
+    // With one way to panic, programs and tests share what they depend on.
+    steps.cargo("lints", &lints, &[("CARGO_PROFILE_DEV_PANIC", "unwind")]);
     steps.cargo("lints of libmote.so", &["clippy", "-p", "mote-capi", "--", "-D", "warnings"], &[]);
     steps.cargo("tests of the chores", &["test", "-p", "xtask"], &[]);
     match depth {
         Depth::Quick => {
-            steps.cargo("unit tests, checked", &[ALL_UNIT_TESTS, NOT_OURS].concat(), &[CHECKED]);
+            steps.run("unit tests, checked", |counts| units::checked(&root(), counts, Some(units::NOT_OURS)));
             steps.run("end-to-end tests, checked", |counts| claims::quickly(&root(), counts));
         }
         Depth::Full => {
-            steps.cargo("unit tests, checked", ALL_UNIT_TESTS, &[CHECKED]);
-            full(&mut steps)?;
+            steps.run("unit tests, checked", |counts| units::checked(&root(), counts, None));
+            full(&mut steps);
         }
     }
     steps.end()
 }
 
 /// What the quick run leaves out.
-fn full(steps: &mut Steps) -> anyhow::Result<()> {
+fn full(steps: &mut Steps) {
     steps.cargo("libmote.so and libmote.a", &["build", "--profile", "library", "-p", "mote-capi"], &[]);
     steps.cargo("programs", PROGRAMS, &[]);
     steps.run("installation", |counts| install::check(&root(), counts).map(|()| true));
-    let units = release_tests()?;
-    let units: Vec<&str> = units.iter().map(String::as_str).collect();
-    steps.cargo("unit tests of the release", &units, TORTURE);
+    steps.run("unit tests of the release", |counts| units::of_release(&root(), counts));
     steps.run("end-to-end tests of the release", |counts| claims::of_release(&root(), counts));
-    steps.run("unit tests without rights, checked", |counts| claims::units_without_rights(&root(), counts));
+    steps.run("unit tests without rights, checked", |counts| units::without_rights(&root(), counts));
     steps.run("end-to-end tests without rights, checked", |counts| claims::without_rights(&root(), counts));
     steps.run("models", |counts| run::follow(&mut xtask(&["models", "--new"]), counts));
     steps.cargo("models of the code", LOOM_TESTS, LOOM);
     steps.cargo("random schedules", SHUTTLE_TESTS, SHUTTLE);
     steps.run("mutants", |_| mutants::some(&root()).map(|()| true));
     steps.run("fuzzing", |_| fuzz::all(&root(), fuzz::BRIEFLY).map(|()| true));
-    Ok(())
 }
 
 /// A chore as a command of its own.
@@ -133,17 +108,6 @@ pub(crate) fn xtask(words: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "xtask".into()));
     command.args(words).current_dir(root());
     command
-}
-
-/// The unit tests that the release has to pass, too: of the crates that may hold `unsafe` or run in traced processes,
-/// where it matters what the compiler makes of them.
-fn release_tests() -> anyhow::Result<Vec<String>> {
-    let crates = plan::crates(&root())?;
-    let mut packages = plan::traced(&crates);
-    packages.extend(tidy::packages_with_unsafe(&root(), &crates)?);
-    packages.remove("mote-capi");
-    let packages = packages.into_iter().flat_map(|package| ["-p".to_owned(), package]);
-    Ok(["test", "--release", "--no-fail-fast"].into_iter().map(str::to_owned).chain(packages).collect())
 }
 
 /// The steps that were run.
@@ -268,21 +232,6 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn all_that_runs_in_traced_processes_is_tested_in_the_release() {
-        let tests = release_tests().expect("cargo");
-        for package in [
-            "mote-trace-ring",
-            "mote-trace-agent",
-            "mote-trace-rcu",
-            "mote-trace-reclaim",
-            "mote-trace-conform",
-        ] {
-            assert!(tests.iter().any(|word| word == package), "{package}");
-        }
-        assert!(!tests.iter().any(|word| word == "mote-trace-view"), "{tests:?}");
-    }
 
     #[test]
     fn a_step_that_fails_is_named_at_the_end() {
