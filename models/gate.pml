@@ -25,14 +25,14 @@
  * freed; each pass from the return of `connect` until `disconnect` calls it once; while it is connected, or a session
  * has the event on, and nothing changes that, the site is armed.
  *
- * @code crates/traced/agent/src/event.rs: direct, one, between, is_gated, each_direct, ask_inside
+ * @code crates/traced/agent/src/event.rs: direct, destination, between, is_gated, each_direct, ask_inside
  * @code crates/traced/agent/src/event.rs: without_filter, write_judged, send
  * @code crates/traced/agent/src/event.rs: send_to_one, off, set_switch, set_probed
  * @code crates/traced/agent/src/probes.rs: each, connect, disconnect, switch_off_unless_probed, sweep, take_done
  * @code crates/traced/agent/src/multicast.rs: new, direct, judge, for_session, make, retire, tidy
  * @code crates/traced/agent/src/switch.rs: decide, leave, send, settles, settle, is_settled
  * @code crates/traced/agent/src/table.rs: sweep, tidy
- * @digest c063fed56e598900
+ * @digest 677861a119e7e0ad
  *
  * @pass short | 3 changes | -DCHANGES=3 small
  * @pass long | 5 changes | -DCHANGES=5

@@ -17,7 +17,7 @@
  * @code crates/traced/patch/src/trap.rs: serve
  * @code crates/traced/patch/src/table.rs: publish, retract, look_up, search
  * @code crates/traced/patch/src/write.rs: write, write_pair
- * @digest de26a97d571d3b06
+ * @digest 11f41b7d2e52010d
  *
  * @pass short | trap, 2 CPUs | -DTRAP small
  * @pass short | hop, 2 CPUs | -DHOP small

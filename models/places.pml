@@ -28,10 +28,10 @@
  * @code crates/traced/patch/src/code.rs: leads_to, is_guard
  * @code crates/traced/patch/src/trap.rs: lasting, serve
  * @code crates/traced/patch/src/table.rs: look_up, search
- * @code crates/traced/patch/src/lib.rs: gate
+ * @code crates/traced/patch/src/lib.rs: gate, are_guards_served
  * @code crates/traced/hook/src/load.rs: resume
  * @code crates/base/layout/src/functions.rs: guard
- * @digest e6ad03a922b75bf5
+ * @digest b36a480c463ab9e2
  *
  * @pass short | 2 CPUs, 4 batches | small
  * @pass long | 3 CPUs, 6 batches | -DCPUS=3 -DBATCHES=6

@@ -10,7 +10,7 @@
  * all threads have gone, each function has calls left or is in a list: none is forgotten.
  *
  * @code crates/traced/hook/src/budget.rs: take, put_first, give, take_in, put_last, take_first, give_while
- * @digest 3adf1f43e0e083df
+ * @digest 5ce6ce6b7e190b93
  *
  * @pass short | 2 threads, 3 calls each | small
  * @pass long | 3 threads, 3 calls each | -DTHREADS=3

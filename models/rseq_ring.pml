@@ -12,6 +12,8 @@
  * the slot of the next one says is how many were dropped until it was entered; a writer that is not interrupted ends
  * within six sequences; a killed thread leaves a whole ring.
  *
+ * With TIME_FIRST, the time is read when the sequence begins, before `pos`.
+ *
  * With NOTED, each record has the time of one in another ring, which was read before its sequence, and after `pos` was
  * looked at; if that has moved, it goes the general way.
  *
@@ -27,11 +29,14 @@
  * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
  * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped
  * @code crates/base/ring/src/reader.rs: copy, release, advance, publish
- * @digest 2ac2c34e1aa090d4
+ * @digest 1e214d98cc647fdc
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE
  * @pass short | discard, migration | -DMIGRATION -DEVENTS1=1
+ * @pass short | discard, migration, time first | -DMIGRATION -DEVENTS1=1 -DTIME_FIRST
+ * @pass short | overwrite, 2 threads, time first | -DOVERWRITE -DTIME_FIRST
+ * @pass short | discard, a signal, time first | -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1 -DTIME_FIRST
  * @pass short | discard, a signal whose handler writes | -DSIGNALS=1 -DEVENTS0=2 -DEVENTS1=1
  * @pass short | discard, a kill | -DKILLS=1 -DEVENTS1=1 small
  * @pass short | discard, clock not the TSC | -DCLOCK -DEVENTS0=2 small
@@ -338,6 +343,9 @@ record:
 	STEP(within[me] = true);
 #else
 	STEP(begin(me); within[me] = true; c = cpu[THREAD(me)]);
+#ifdef TIME_FIRST
+	STEP(read_clock(me));
+#endif
 #endif
 	if
 	:: c == 1 -> STEP(within[me] = false; goto written)
@@ -370,7 +378,7 @@ record:
 	STEP(note_last_time(me));
 #endif
 #else
-#ifndef INJECT_TIME_OUTSIDE
+#if !defined(INJECT_TIME_OUTSIDE) && !defined(TIME_FIRST)
 	STEP(if :: noted -> skip :: else -> read_clock(me) fi);
 #endif
 #endif

@@ -20,7 +20,8 @@
  *
  * Not in here: children of fork that wait for rings of their own (`How::Apart`), rings that take the place of damaged
  * ones (`Renew`), and processes that go on before their welcome has come (`GoesOn`, `waiting.rs`). What is tested of
- * them is in the claims `users_share_nothing`, `liars_are_survived` and `who_is_late_is_told_of`.
+ * them is in the claims `users_share_nothing`, `liars_are_survived` and `who_is_late_is_told_of`. Nor connections that
+ * have no room for filters: these come again, before ids as always (`crates/record/session/tests/model`).
  *
  * @code crates/traced/agent/src/session.rs: join, enter, leave, after_fork, say_hello_again
  * @code crates/traced/agent/src/handshake.rs: rings, announce_all, ids, settle, announce_range
@@ -42,7 +43,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 65abfad0cb7696ca
+ * @digest 07a07f9de0c229f1
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

@@ -123,6 +123,11 @@ pub const STRNCMP: u32 = 182;
 
 // What only programs in the kernel call: no environment here has them.
 
+/// `perf_event_output(context, events, flags, data, size)`: a record of an event of perf_event_open(2); 0, or an error
+/// number, negative. [`CURRENT_CPU`] as flags: of this CPU's.
+pub const PERF_EVENT_OUTPUT: u32 = 25;
+/// `BPF_F_CURRENT_CPU`
+pub const CURRENT_CPU: i64 = 0xffff_ffff;
 /// `get_stack(context, buffer, size, flags)`: addresses of the stack, 8 bytes each; returns their bytes, or an error
 /// number, negative.
 pub const GET_STACK: u32 = 67;

@@ -31,6 +31,8 @@ pub enum ProgramType {
     Classifier = 3,
     /// Runs at a trace event; the context is its record.
     Tracepoint = 5,
+    /// Runs when an event of perf_event_open(2) overflows, and says whether that is a sample.
+    PerfEvent = 7,
     /// Runs at a tracepoint; the context is its arguments.
     RawTracepoint = 17,
     /// Runs at something that the kernel's BTF describes; the context is its typed arguments.
@@ -181,6 +183,8 @@ pub enum MapType {
     Array = 2,
     /// Programs by index, for tail calls; a value is a descriptor.
     ProgramArray = 3,
+    /// Events of perf_event_open(2) by CPU, for what programs give out; a value is a descriptor.
+    PerfEventArray = 4,
     /// A value for each CPU by index.
     PerCpuArray = 6,
     /// Stacks by number.

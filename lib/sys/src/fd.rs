@@ -283,6 +283,30 @@ pub fn read_at(fd: &Fd, into: &mut [u8], offset: u64) -> Result<usize> {
     }
 }
 
+/// Waits until no other open file description has a lock on bytes of the file, and takes one on all of them for this
+/// one, which is open for writing (fcntl(2), "open file description locks", Linux 3.15). flock(2) knows nothing of
+/// them.
+///
+/// # Errors
+/// As fcntl(2): `EINTR` when a signal came first, `EDEADLK`.
+pub fn lock(fd: &Fd) -> Result<()> {
+    lock_as(fd, libc::F_WRLCK)
+}
+
+/// Gives back what [`lock`] took, also for children that have the descriptor, too.
+pub fn unlock(fd: &Fd) {
+    // It does not fail for what is locked.
+    let _ = lock_as(fd, libc::F_UNLCK);
+}
+
+fn lock_as(fd: &Fd, kind: i32) -> Result<()> {
+    let whole =
+        libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 };
+    let arguments = [fd.0 as usize, libc::F_OFD_SETLKW as usize, &raw const whole as usize, 0, 0, 0];
+    // SAFETY: the kernel reads `whole`, which outlives the call.
+    unsafe { syscall(libc::SYS_fcntl, arguments) }.map(drop)
+}
+
 /// Cuts the file at `len` bytes.
 ///
 /// # Errors

@@ -118,18 +118,25 @@ const CPU_CYCLES: u64 = 0;
 const CPU_CLOCK: u64 = 0;
 const CONTEXT_SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
+/// `PERF_COUNT_SW_BPF_OUTPUT`
+const OUTPUT: u64 = 10;
 /// `PERF_SAMPLE_TID`, `PERF_SAMPLE_TIME`, `PERF_SAMPLE_CALLCHAIN`, `PERF_SAMPLE_REGS_USER`, `PERF_SAMPLE_STACK_USER`.
 const SAMPLED: u64 = 1 << 1 | TIME | 1 << 5;
 const TIME: u64 = 1 << 2;
 const SAMPLED_STACK: u64 = 1 << 12 | 1 << 13;
 /// mmap, comm, task, sample_id_all, mmap2, comm_exec, use_clockid, build_id (Linux 5.12).
 const SIDE_BAND: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 24 | 1 << 25 | 1 << 34;
+/// `PERF_SAMPLE_TID`, `PERF_SAMPLE_TIME`, `PERF_SAMPLE_RAW`.
+const GIVEN_OUT: u64 = 1 << 1 | TIME | 1 << 10;
+/// sample_id_all, use_clockid.
+const GIVING_OUT: u64 = 1 << 18 | 1 << 25;
 /// inherit, freq.
 const SAMPLING: u64 = SIDE_BAND | 1 << 1 | 1 << 10;
 /// inherit, sample_id_all, use_clockid, context_switch.
 const SWITCHING: u64 = 1 << 1 | 1 << 18 | 1 << 25 | 1 << 26;
-/// exclude_kernel and exclude_hv; enable_on_exec; exclude_callchain_user.
+/// exclude_kernel and exclude_hv; exclude_idle; enable_on_exec; exclude_callchain_user.
 const WITHOUT_KERNEL: u64 = 1 << 5 | 1 << 6;
+const WITHOUT_IDLE: u64 = 1 << 7;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const WITHOUT_USER_CHAIN: u64 = 1 << 22;
 /// `PERF_FORMAT_LOST`
@@ -142,6 +149,8 @@ const ENABLE: usize = 0x2400;
 const DISABLE: usize = 0x2401;
 const SET_OUTPUT: usize = 0x2405;
 const ID: usize = 0x8008_2407;
+/// `PERF_EVENT_IOC_SET_BPF`
+const SET_BPF: usize = 0x4004_2408;
 /// `PERF_EVENT_IOC_SET_FILTER`
 const SET_FILTER: usize = 0x4008_2406;
 
@@ -157,6 +166,8 @@ pub struct Sampling {
     pub switches: bool,
     /// Also in the kernel.
     pub kernel: bool,
+    /// Also CPUs that have nothing to do, where it is by time.
+    pub idle: bool,
     /// Bytes that are copied of the process's stack, a multiple of 8; 0: its call chain is followed by frame pointers.
     pub stack: u32,
     /// From the moment on when the thread, or one that it starts, runs another program.
@@ -191,6 +202,7 @@ pub fn sample(how: &Sampling, thread: i32, cpu: u32) -> Result<Fd> {
         flags: DISABLED
             | if how.switches { SWITCHING } else { SAMPLING }
             | flag(!how.kernel, WITHOUT_KERNEL)
+            | flag(!how.idle && !how.cycles, WITHOUT_IDLE)
             | flag(how.on_exec, ENABLE_ON_EXEC)
             | flag(has_stack, WITHOUT_USER_CHAIN),
         read_format: flag(how.counts_lost, FORMAT_LOST),
@@ -213,6 +225,24 @@ pub fn side_band(cpu: u32) -> Result<Fd> {
         config: DUMMY,
         sample_type: TIME,
         flags: SIDE_BAND,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attribute::default()
+    };
+    open_at(&attribute, -1, cpu as isize)
+}
+
+/// Opens the event of what programs give out on one CPU (`perf_event_output`), which is on. Its records have, behind
+/// their header: process and thread, the time by `CLOCK_MONOTONIC`, how many bytes they are, and these.
+///
+/// # Errors
+/// `EACCES`, `EPERM` without `CAP_PERFMON`; `ENODEV` for a CPU that is not there.
+pub fn output(cpu: u32) -> Result<Fd> {
+    let attribute = Attribute {
+        kind: SOFTWARE,
+        config: OUTPUT,
+        sample_period: 1,
+        sample_type: GIVEN_OUT,
+        flags: GIVING_OUT,
         clock: libc::CLOCK_MONOTONIC,
         ..Attribute::default()
     };
@@ -310,6 +340,15 @@ pub fn lost(event: &Fd) -> Result<u64> {
     // SAFETY: the kernel writes to `words`, as many bytes as there are at most.
     unsafe { syscall(libc::SYS_read, arguments) }?;
     Ok(words[1])
+}
+
+/// Runs a program of type `PerfEvent` at each sample of an event, and of those that threads inherit of it from now on:
+/// there is no sample where it returns 0.
+///
+/// # Errors
+/// `EEXIST` where there is one; `EINVAL` where they do not fit; `EPERM`.
+pub fn set_program(event: &Fd, program: &Fd) -> Result<()> {
+    control(event, SET_BPF, program.raw() as usize)
 }
 
 /// Switches an event on.

@@ -13,6 +13,8 @@ pub enum ClockId {
     Monotonic = libc::CLOCK_MONOTONIC,
     /// Never set back, not slewed.
     MonotonicRaw = libc::CLOCK_MONOTONIC_RAW,
+    /// What the calling thread has had of processors. A system call.
+    ThreadCpu = libc::CLOCK_THREAD_CPUTIME_ID,
 }
 
 /// Reads a clock of the kernel through the vDSO, in nanoseconds.

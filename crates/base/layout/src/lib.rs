@@ -32,6 +32,7 @@ pub mod parse;
 pub mod record;
 pub mod site;
 pub mod stack;
+pub mod stubs;
 pub mod syscalls;
 pub mod tracer;
 pub mod types;

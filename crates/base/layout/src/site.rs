@@ -81,11 +81,15 @@ impl SiteRecord {
     }
 }
 
-/// Byte offset in an event's state of the word that says whether it is on: 0, or one of [`Switch`], and [`PROBED`].
+/// Byte offset in an event's state of the word that says whether it is on: 0, or one of [`Switch`], and [`PROBED`]
+/// and [`STACK`].
 pub const SWITCH_OFFSET: usize = 20;
 
 /// In that word: the program has probes of its own at the event, whether it is recorded or not.
 pub const PROBED: u32 = 1 << 31;
+
+/// In that word: a session wants stacks with the event.
+pub const STACK: u32 = 1 << 30;
 
 /// How an event is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,14 @@
 //! | word | of a copy |
 //! |---|---|
 //! | 0 | [`COPY`] |
-//! | 1 | the process's id, as the recorder sees it; bit [`TO_END`] |
+//! | 1 | the process's id, as the recorder knows it; bits [`TO_END`], [`IS_OURS`]; from bit [`REPLACED`] on, a number |
 //! | 2, 3, 4 | frame pointer, stack pointer, instruction pointer |
-//! | from 5 on | the stack, from where the stack pointer points to |
+//! | two for each of that number | where on the stack a return address was replaced, and what it really is |
+//! | the rest | the stack, from where the stack pointer points to |
+//!
+//! Return addresses are replaced by probes of functions (`mote-trace-hook`). In the place of a place there may be
+//! [`FUNCTION`], with the function whose call has just returned, or [`PARENT`], with the process that this one was
+//! forked from, by which it is known until it is known itself.
 
 /// Name of the field with the process's stack; LTTng's.
 pub const USER: &str = "callstack_user";
@@ -18,7 +23,20 @@ pub const USER: &str = "callstack_user";
 pub const COPY: u64 = u64::MAX - 4;
 /// In the word with the process's id: the stack is copied to where it is known to end.
 pub const TO_END: u32 = 32;
-/// Words in front of the stack.
+/// In the same word: the function that the registers are of is the tracer's, and none of the program's stack.
+pub const IS_OURS: u32 = 33;
+/// In the same word, above: how many return addresses were replaced, at most [`REPLACED_MAX`].
+pub const REPLACED: u32 = 40;
+/// In the place of a place on the stack: the function whose call has just returned.
+pub const FUNCTION: u64 = 0;
+/// In the place of a place on the stack: the process that this one was forked from.
+pub const PARENT: u64 = 1;
+/// Most replaced return addresses of a copy: of further ones the stack ends there.
+pub const REPLACED_MAX: usize = 32;
+/// What stands in front of the function that finds replaced return addresses. Other copies of the library in the
+/// process hear of the function from a session, and see by this that it is one. Nothing that is compiled has it.
+pub const FINDER: [u64; 2] = [0x6d6f_7465_8f1c_d4a3, 0x91e7_b25d_0c6a_fe38];
+/// Words in front of the stack, and of what was replaced.
 pub const HEADER_WORDS: usize = 2 + REGISTERS;
 /// Registers of a copy.
 pub const REGISTERS: usize = 3;
@@ -60,6 +78,10 @@ pub struct Copy<'r> {
     pub stack: &'r [u8],
     /// There is no more of it.
     pub is_to_end: bool,
+    /// The innermost function is the tracer's.
+    pub is_ours: bool,
+    /// Where return addresses were replaced, and what they really are, word by word.
+    replaced: &'r [u8],
 }
 
 impl Copy<'_> {
@@ -77,8 +99,38 @@ impl Copy<'_> {
         }
         let process = next()?;
         let registers = [next()?, next()?, next()?];
-        let is_to_end = process >> TO_END & 1 == 1;
-        Some(Copy { process: process as u32, registers, stack: rest, is_to_end })
+        let has = |bit: u32| process >> bit & 1 == 1;
+        let (is_to_end, is_ours) = (has(TO_END), has(IS_OURS));
+        let count = (process >> REPLACED & 0xff) as usize;
+        let (replaced, stack) = rest.split_at_checked(16 * count)?;
+        Some(Copy { process: process as u32, registers, stack, is_to_end, is_ours, replaced })
+    }
+
+    /// The function whose call has just returned to where the registers are, by the address of its first instruction.
+    #[must_use]
+    pub fn function(&self) -> Option<u64> {
+        self.pairs().find(|(place, _)| *place == FUNCTION).map(|(_, function)| function)
+    }
+
+    /// The process that this one was forked from, which has had the same memory: where this one is not known yet.
+    #[must_use]
+    pub fn parent(&self) -> Option<u32> {
+        self.pairs().find(|(place, _)| *place == PARENT).map(|(_, process)| process as u32)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (u64, u64)> + use<'_> {
+        let words = self.replaced.as_chunks::<8>().0.as_chunks::<2>().0;
+        words.iter().map(|[place, real]| (u64::from_le_bytes(*place), u64::from_le_bytes(*real)))
+    }
+
+    /// Where return addresses were replaced, in bytes from the begin of the stack, and what they really are; those
+    /// that are in the copy.
+    pub fn replaced(&self) -> impl Iterator<Item = (usize, u64)> + use<'_> {
+        let [_, bottom, _] = self.registers;
+        self.pairs().filter_map(move |(place, real)| {
+            let at = usize::try_from(place.checked_sub(bottom)?).ok()?;
+            (at.checked_add(8)? <= self.stack.len()).then_some((at, real))
+        })
     }
 }
 
@@ -95,11 +147,31 @@ mod tests {
         let copy = Copy::read(&bytes).expect("a copy");
         assert_eq!((copy.process, copy.registers, copy.stack.len()), (7, [1, 2, 3], 16));
         assert!(copy.is_to_end);
+        assert!(!copy.is_ours && copy.replaced().next().is_none());
         for len in 0..40 {
             assert_eq!(Copy::read(&bytes[..len]), None);
         }
         assert_eq!(Copy::read(&bytes[..40]).map(|copy| copy.stack.len()), Some(0));
         assert_eq!(Copy::read(&bytes[8..]), None);
+    }
+
+    #[test]
+    fn replaced_addresses_stand_before_the_stack() {
+        let (pid, two) = (7, 2 << REPLACED | 1 << IS_OURS);
+        // The second one is beyond the copy.
+        let words = [COPY, two | pid, 1, 0x100, 3, 0x108, 0x5000, 0x110, 0x6000, 21, 22];
+        let bytes = words.map(u64::to_le_bytes);
+        let copy = Copy::read(bytes.as_flattened()).expect("a copy");
+        assert_eq!((copy.process, copy.stack.len(), copy.is_ours, copy.is_to_end), (7, 16, true, false));
+        assert!(copy.replaced().eq([(8, 0x5000)]));
+        assert_eq!((copy.function(), copy.parent()), (None, None));
+        assert_eq!(Copy::read(&bytes.as_flattened()[..8 * 8]), None);
+        // Places that cannot be.
+        let wild = [COPY, two | pid, 1, 0x100, 3, FUNCTION, 0x5000, PARENT, 9].map(u64::to_le_bytes);
+        let copy = Copy::read(wild.as_flattened()).expect("a copy");
+        assert_eq!((copy.function(), copy.parent(), copy.replaced().count()), (Some(0x5000), Some(9), 0));
+        let wild = [COPY, two | pid, 1, 0x100, 3, u64::MAX, 0x5000, 0x200, 9].map(u64::to_le_bytes);
+        assert_eq!(Copy::read(wild.as_flattened()).expect("a copy").replaced().count(), 0);
     }
 
     #[test]

@@ -8,12 +8,12 @@
 //! Hello {how, pid, parent, comm}  + socket  ->            through the inherited mailbox, or
 //! Hello {...}                               ->            on a connection to the session's path
 //! GoesOn                                    ->            when the welcome does not come soon
-//!                                           <-  Welcome {whose, geometry} + memfd [+ maps memfd]   |  Refused
+//!                                           <-  Welcome {whose, geometry, stack} + memfd [+ maps memfd]   |  Refused
 //! Events {count, descriptions}              ->            as often as needed
 //!                                           <-  Filters {generation} + maps memfd + bundle memfd
 //!                                           <-  Ids {count, id and on/off}
 //! Installed {generation, counts, why}       ->            if filters were loaded or refused
-//! Ready {sites, armed, failed, errno, late} ->            | Failed {errno}
+//! Ready {sites, armed, ..., replaces}       ->            | Failed {errno}
 //!                                           <-  Filters {...}                at any time after: other rules
 //! Installed {...}                           ->
 //!                                           <-  Cooperate {slots} + area + shared memory   before the first Ids, or at any time after
@@ -24,6 +24,7 @@
 //!                                           <-  Join {place} + mailbox       at any time after: another session wants the process, too
 //!                                           <-  Renew {geometry} + memfd [+ maps memfd]   at any time after: other rings from now on
 //! Renewed                                   ->            nothing goes to the former ones any more
+//!                                           <-  Replaces {find}              at any time after another copy's Ready
 //!                                           <-  Stop                         at any time after
 //! ```
 //! A forked child says `Hello {how: Fork}` and waits for nothing: it has all it needs. Not so a child of a process that
@@ -62,7 +63,7 @@ mod words;
 pub use words::{Reader, Writer};
 
 /// Version of this protocol and of the ring's layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Environment variable by which a process finds its sessions: `VERSION,FD,INODE,PATH`, and the same of further
 /// sessions behind semicolons.
@@ -145,6 +146,9 @@ pub struct Ready {
     /// How long after it had wanted to join it did, in milliseconds: events of that time are missing. 0 when it was in
     /// time.
     pub late_ms: u32,
+    /// Where the function is that finds return addresses which this copy of the library has replaced
+    /// (`mote_agent::stack::Replaced`); 0 when it replaces none.
+    pub replaces: u64,
 }
 
 /// What a process did with the filters that it was sent.
@@ -193,8 +197,15 @@ pub enum Reason {
 pub enum Message<'a> {
     /// See [`Hello`].
     Hello(Hello),
-    /// The channel's sizes, and which others have it; the memfd comes beside the message.
-    Welcome(Whose, Geometry),
+    /// The channel's sizes, and what goes with records; the memfd comes beside the message.
+    Welcome {
+        /// Which other processes write to its rings.
+        whose: Whose,
+        /// The channel's sizes.
+        geometry: Geometry,
+        /// Most bytes of a thread's stack that go with each record (`mote_layout::stack`); 0: none.
+        stack: u32,
+    },
     /// Sizes of another channel that takes the place of the process's; the memfd comes beside the message.
     Renew(Geometry),
     /// The process writes to the channel of the last `Renew` only.
@@ -236,6 +247,11 @@ pub enum Message<'a> {
     Keeper,
     /// Threads that have no time-stamp counter may make system calls for the time: none is in strict seccomp.
     MayCall,
+    /// Another copy of the library in the process replaces return addresses: see [`Ready::replaces`].
+    Replaces {
+        /// Where the function is.
+        find: u64,
+    },
     /// The process has told of more events on another connection: its agent, which may have more to do now, is awake.
     Attend,
     /// Another session wants the process, too; its mailbox comes beside the message.
@@ -332,6 +348,7 @@ const LOOK: u32 = 50;
 const MAY_CALL: u32 = 51;
 const KEEPER: u32 = 52;
 const ATTEND: u32 = 53;
+const REPLACES: u32 = 54;
 const JOIN: u32 = 40;
 const DECLINED: u32 = 41;
 const COOPERATE: u32 = 16;
@@ -350,8 +367,8 @@ impl Message<'_> {
                 to.words(&[HELLO, VERSION, hello.how as u32, hello.pid, hello.parent]);
                 to.bytes(&hello.comm);
             }
-            Message::Welcome(whose, geometry) => {
-                to.words(&[WELCOME, VERSION, *whose as u32]);
+            Message::Welcome { whose, geometry, stack } => {
+                to.words(&[WELCOME, VERSION, *whose as u32, *stack]);
                 to.words(&sizes(geometry));
             }
             Message::Renew(geometry) => {
@@ -370,6 +387,7 @@ impl Message<'_> {
             }
             Message::Ready(ready) => {
                 to.words(&[READY, ready.sites, ready.armed, ready.failed, ready.errno, ready.late_ms]);
+                to.long(ready.replaces);
             }
             Message::Filters { generation } => to.words(&[FILTERS, *generation]),
             Message::Installed(done) => {
@@ -380,6 +398,10 @@ impl Message<'_> {
             Message::Look { agents } => to.words(&[LOOK, *agents]),
             Message::MayCall => to.words(&[MAY_CALL]),
             Message::Attend => to.words(&[ATTEND]),
+            Message::Replaces { find } => {
+                to.words(&[REPLACES]);
+                to.long(*find);
+            }
             Message::Keeper => to.words(&[KEEPER]),
             Message::Join { place } => {
                 to.words(&[JOIN]);
@@ -432,6 +454,7 @@ impl Message<'_> {
                 failed: from.word()?,
                 errno: from.word()?,
                 late_ms: from.word()?,
+                replaces: from.long()?,
             }),
             FILTERS => Message::Filters { generation: from.word()? },
             INSTALLED => Message::Installed(Installed {
@@ -439,12 +462,13 @@ impl Message<'_> {
                 running: from.word()?,
                 interpreted: from.word()?,
                 refused: from.word()?,
-                why: from.rest(),
+                why: Some(from.rest()).filter(|why| why.len() <= WHY_MAX).ok_or(Error::Value)?,
             }),
             STOP => Message::Stop,
             LOOK => Message::Look { agents: from.word()? },
             MAY_CALL => Message::MayCall,
             ATTEND => Message::Attend,
+            REPLACES => Message::Replaces { find: from.long()? },
             KEEPER => Message::Keeper,
             JOIN => Message::Join { place: from.rest() },
             DECLINED => Message::Declined(match from.word()? {
@@ -491,7 +515,8 @@ fn welcome<'a>(from: &mut Reader<'_>) -> Result<Message<'a>, Error> {
         1 => Whose::Own,
         _ => return Err(Error::Value),
     };
-    Ok(Message::Welcome(whose, geometry(from)?))
+    let stack = from.word()?;
+    Ok(Message::Welcome { whose, stack, geometry: geometry(from)? })
 }
 
 fn sizes(g: &Geometry) -> [u32; 6] {
@@ -552,8 +577,8 @@ mod tests {
             clock: Clock::Monotonic,
         };
         there_and_back(Message::Hello(Hello { how: How::Fork, pid: 7, parent: 1, comm: [b'x'; 16] }));
-        there_and_back(Message::Welcome(Whose::Shared, geometry));
-        there_and_back(Message::Welcome(Whose::Own, geometry));
+        there_and_back(Message::Welcome { whose: Whose::Shared, geometry, stack: 0 });
+        there_and_back(Message::Welcome { whose: Whose::Own, geometry, stack: 8192 });
         there_and_back(Message::Renew(geometry));
         there_and_back(Message::Renewed);
         there_and_back(Message::Hello(Hello { how: How::Apart, pid: 7, parent: 1, comm: [b'z'; 16] }));
@@ -561,7 +586,14 @@ mod tests {
         there_and_back(Message::Events { count: 2, has_more: false, texts: b"a\0b\0" });
         there_and_back(Message::Events { count: 1, has_more: true, texts: b"a\0" });
         there_and_back(Message::Ids(&[1, 0, 0, 0x80]));
-        there_and_back(Message::Ready(Ready { sites: 3, armed: 2, failed: 1, errno: 13, late_ms: 70 }));
+        there_and_back(Message::Ready(Ready {
+            sites: 3,
+            armed: 2,
+            failed: 1,
+            errno: 13,
+            late_ms: 70,
+            replaces: 1 << 46,
+        }));
         there_and_back(Message::Filters { generation: 7 });
         let why = b"the filter of net:in was refused";
         let done = Installed { generation: 7, running: 4, interpreted: 1, refused: 2, why };
@@ -570,6 +602,7 @@ mod tests {
         there_and_back(Message::Look { agents: 2 });
         there_and_back(Message::MayCall);
         there_and_back(Message::Attend);
+        there_and_back(Message::Replaces { find: 1 << 46 });
         there_and_back(Message::Keeper);
         there_and_back(Message::Join { place: b"2,-1,77,/tmp/mote-1/session" });
         there_and_back(Message::Declined(Reason::Full));
@@ -596,9 +629,14 @@ mod tests {
         assert_eq!(Message::decode(&[]), Err(Error::Length));
         assert_eq!(Message::decode(&[99, 0, 0, 0]), Err(Error::Kind(99)));
         assert_eq!(Message::decode(&[7, 0, 0, 0, 1]), Err(Error::Length));
-        let mut welcome = [0u8; 36];
+        let mut welcome = [0u8; 40];
         welcome[0] = 2;
         welcome[4..8].copy_from_slice(&VERSION.to_le_bytes());
         assert_eq!(Message::decode(&welcome), Err(Error::Value));
+        // A reason is never longer.
+        let mut installed = [b'?'; 20 + WHY_MAX + 1];
+        installed[..4].copy_from_slice(&INSTALLED.to_le_bytes());
+        assert_eq!(Message::decode(&installed), Err(Error::Value));
+        assert!(Message::decode(&installed[..20 + WHY_MAX]).is_ok());
     }
 }

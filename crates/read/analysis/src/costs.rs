@@ -4,7 +4,8 @@
 //! belongs to (`round`): of a function that is called often there are samples from time to time only
 //! (`crates/traced/hook/src/budget.rs`). Calls between the last of a quota and the moment when the probe is taken away
 //! are counted by the probe. While it is away the function is taken to be called as often as while it is there, in all
-//! rounds together. Functions whose quota was never spent are counted, not estimated.
+//! rounds together. Functions whose quota was never spent are counted, not estimated. Functions that are sampled when a
+//! rule asks for it have no calls outside of these times, and only calls within them are counted and estimated.
 //!
 //! What sampling takes of a call is taken off: of calls inside of it, as their events say (`overhead`), and of itself,
 //! which is the least that any call took, or counted.
@@ -23,6 +24,7 @@ use mote_timeline::{ClassId, Record, Trace};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Fields of a sample, those of counters behind them.
 const SINCE: &str = "since";
@@ -51,6 +53,8 @@ pub struct Costs<F> {
     /// Function at an address of a process, by session.
     places: FxHashMap<(usize, u32, u64), Option<usize>>,
     functions: Vec<Samples>,
+    /// When functions were sampled that wait for rules.
+    times: Vec<Option<Vec<Range<i64>>>>,
     /// By session and process.
     processes: FxHashMap<(usize, u32), Process>,
     budget: Budget,
@@ -256,7 +260,15 @@ impl<F: FnMut(&Record<'_>, u64) -> Option<String>> Costs<F> {
     pub fn new(trace: &Trace, named: F) -> Costs<F> {
         let classes = SampleClasses::new(trace);
         let functions = vec![Samples::default(); classes.calls.functions()];
+        let mut times = vec![None; functions.len()];
+        for id in (0..u32::try_from(trace.classes()).unwrap_or(u32::MAX)).map(ClassId) {
+            let function = classes.calls.function_of(id).and_then(|function| times.get_mut(function));
+            if let (Some(place), Some(sampled)) = (function, trace.sampled(id)) {
+                *place = Some(sampled);
+            }
+        }
         Costs {
+            times,
             classes,
             named,
             places: FxHashMap::default(),
@@ -348,7 +360,10 @@ impl<F: FnMut(&Record<'_>, u64) -> Option<String>> Analysis for Costs<F> {
             if let Some(round) = self.round(record) {
                 round.paused = Some(record.time());
                 round.passed = passed;
-                round.own_part = 1.0 - share(took, ran).clamp(0.0, TAKEN_MAX);
+                // Threads that sleep meanwhile are not kept from anything: their time counts, too.
+                let there = round.armed.map_or(0, |armed| record.time().saturating_sub(armed));
+                let all = ran.max(u64::try_from(there).unwrap_or(0));
+                round.own_part = 1.0 - share(took, all).clamp(0.0, TAKEN_MAX);
             }
         } else if is(&self.classes.budget) {
             self.budget.ran_ns = self.budget.ran_ns.saturating_add(number(record, RAN));
@@ -371,7 +386,8 @@ impl<F: FnMut(&Record<'_>, u64) -> Option<String>> Analysis for Costs<F> {
             for (function, rounds) in &process.rounds {
                 if let Some((sum, is_estimate)) = calls.get_mut(*function) {
                     let time = (process.first.unwrap_or(i64::MIN), process.last);
-                    let (estimated, is_one) = estimate(rounds, time);
+                    let times = self.times.get(*function).and_then(Option::as_deref);
+                    let (estimated, is_one) = estimate(rounds, time, times);
                     *sum += estimated;
                     *is_estimate |= is_one;
                 }
@@ -423,8 +439,20 @@ impl<F: FnMut(&Record<'_>, u64) -> Option<String>> Analysis for Costs<F> {
     }
 }
 
-/// How many calls there were in these rounds from `begin` to `end`, and whether that is an estimate.
-fn estimate(rounds: &BTreeMap<u64, Round>, (begin, end): (i64, i64)) -> (f64, bool) {
+/// How many calls there were in these rounds from `begin` to `end`, or, where there are `times`, within these; and
+/// whether that is an estimate.
+fn estimate(
+    rounds: &BTreeMap<u64, Round>,
+    (begin, end): (i64, i64),
+    times: Option<&[Range<i64>]>,
+) -> (f64, bool) {
+    let within = |from: i64, until: i64| match times {
+        None => until.saturating_sub(from).max(0),
+        Some(times) => {
+            let part = |time: &Range<i64>| time.end.min(until).saturating_sub(time.start.max(from)).max(0);
+            times.iter().map(part).sum()
+        }
+    };
     let (mut there, mut away) = (0.0, 0);
     let (mut calls, mut calls_there) = (0, 0);
     let mut next_armed = end;
@@ -433,7 +461,7 @@ fn estimate(rounds: &BTreeMap<u64, Round>, (begin, end): (i64, i64)) -> (f64, bo
         if let (Some(armed), Some(paused)) = (round.armed, round.paused) {
             calls_there += round.samples + round.passed;
             there += round.own_part * paused.saturating_sub(armed.max(begin)).max(1) as f64;
-            away += next_armed.saturating_sub(paused).max(0);
+            away += within(paused, next_armed);
         }
         next_armed = round.armed.unwrap_or(next_armed);
     }
@@ -492,21 +520,31 @@ mod tests {
     #[test]
     fn calls_are_counted_where_no_quota_was_spent() {
         let rounds = BTreeMap::from([(1, round(7, 0, None))]);
-        assert_eq!(estimate(&rounds, (0, 1000)), (7.0, false));
-        assert_eq!(estimate(&BTreeMap::new(), (0, 1000)), (0.0, false));
+        assert_eq!(estimate(&rounds, (0, 1000), None), (7.0, false));
+        assert_eq!(estimate(&BTreeMap::new(), (0, 1000), None), (0.0, false));
     }
 
     #[test]
     fn calls_without_a_probe_are_as_many_as_with_it() {
         // 20 calls in 10 ns, 90 ns without; then 20 in 30 ns, and 70 to the end: 40 calls in 40 ns of 200.
         let rounds = BTreeMap::from([(1, round(16, 0, Some((10, 4)))), (2, round(16, 100, Some((130, 4))))]);
-        assert_eq!(estimate(&rounds, (0, 200)), (200.0, true));
+        assert_eq!(estimate(&rounds, (0, 200), None), (200.0, true));
         // The probe came back, and nobody called.
         let rounds = BTreeMap::from([(1, round(16, 0, Some((10, 4)))), (2, round(0, 100, None))]);
-        assert_eq!(estimate(&rounds, (0, 1_000_000)), (200.0, true));
+        assert_eq!(estimate(&rounds, (0, 1_000_000), None), (200.0, true));
         // It was there before the program began.
         let rounds = BTreeMap::from([(1, round(16, 0, Some((1010, 4))))]);
-        assert_eq!(estimate(&rounds, (1000, 1100)), (200.0, true));
+        assert_eq!(estimate(&rounds, (1000, 1100), None), (200.0, true));
+    }
+
+    #[test]
+    fn calls_are_those_of_the_times_that_were_asked_for() {
+        // 20 calls in 10 ns of 50; then the same again, much later.
+        let rounds =
+            BTreeMap::from([(1, round(16, 0, Some((10, 4)))), (2, round(16, 10_000, Some((10_010, 4))))]);
+        let times = [0..50, 10_000..i64::MAX];
+        assert_eq!(estimate(&rounds, (0, 10_050), Some(&times)), (200.0, true));
+        assert_eq!(estimate(&rounds, (0, 10_050), Some(&[0..50, 10_000..10_030])), (160.0, true));
     }
 
     #[test]

@@ -72,6 +72,9 @@ pub struct Function {
     pub pad: Option<Pad>,
 }
 
+/// What the symbols begin with of code that V8 has generated when it was built.
+pub const BUILTINS_OF_V8: &str = "Builtins_";
+
 /// A placeholder that was written into the file (`mote coldpatch --rewrite`): the function's entry jumps there, and
 /// what the jump has taken the place of stands behind it. Nothing else leads there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

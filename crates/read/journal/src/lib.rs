@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
+use std::ops::Range;
 
 /// Directory in a recording that holds what is not CTF.
 pub const DIRECTORY: &str = "mote";
@@ -73,6 +74,15 @@ pub enum Fact {
     Event(EventSource),
     /// How far kernel events' times are from those of processes' events.
     Offset(ClockOffset),
+    /// Functions are sampled from now on, as a rule has asked for that, or are not any more.
+    Sampling {
+        /// The pattern of these functions, as the rule has it.
+        pattern: String,
+        /// When, in ticks.
+        at: u64,
+        /// Whether they are sampled from now on.
+        is_on: bool,
+    },
     /// The recording has a hardware trace (Intel PT).
     Hardware {
         /// Where: a directory in that of the recording.
@@ -340,9 +350,28 @@ pub fn read(from: impl BufRead) -> io::Result<Contents> {
     Ok(contents)
 }
 
+/// Makes one time of those that overlap or touch, in order: of samples, which several rules may have asked for at once.
+pub fn merge_times<T: Ord + Copy>(times: &mut Vec<Range<T>>) {
+    times.sort_by_key(|time| time.start);
+    times.dedup_by(|next, before| {
+        let overlap = next.start <= before.end;
+        if overlap {
+            before.end = before.end.max(next.end);
+        }
+        overlap
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_that_overlap_are_one() {
+        let mut times = vec![30..40, 0..10, 5..12, 12..20, 35..36];
+        merge_times(&mut times);
+        assert_eq!(times, [0..20, 30..40]);
+    }
 
     #[test]
     fn a_cut_journal_is_good_up_to_its_last_line() {

@@ -42,6 +42,6 @@ pub use jit::PerfMap;
 pub use jitdump::{JitDump, Load};
 pub use kernel::{Kernel, KernelError, code_symbol};
 pub use location::{Doubt, Function, Location, folded};
-pub use space::Begun;
+pub use space::{Begun, IN_MEMORY, LIBRARY};
 pub use symbols::{Options, Symbols};
 pub use table::{Symbol, Table};

@@ -91,6 +91,8 @@ pub enum Doubt {
     NoFunction(Arc<str>),
     /// Code without a file, and no run-time compiler has left a table.
     Generated,
+    /// It is our library's, which a recorder has loaded.
+    Ours,
 }
 
 impl Doubt {
@@ -130,6 +132,7 @@ impl fmt::Display for Doubt {
             Doubt::NoFunction(path) => {
                 write!(f, "{path} has no symbol there; its debug symbols may be in a package of their own")
             }
+            Doubt::Ours => f.write_str("mote's own code in the program"),
             Doubt::Generated => {
                 f.write_str("code made at run time, without a /tmp/perf-PID.map of its compiler")
             }

@@ -102,9 +102,15 @@ enum Found {
     Parent(u32, i64),
 }
 
+/// What mappings call our library where a recorder has loaded it from memory, as the kernel says it.
+pub const IN_MEMORY: &str = "/memfd:libmote.so";
+/// The path that it has here.
+pub const LIBRARY: &str = "[libmote.so]";
+
 /// Parses a line of `/proc/PID/maps` (proc_pid_maps(5)) when the mapping holds code.
 ///
-/// Code without a file has the path `[anon]`; the kernel's pages in a process have their names, `[vdso]`.
+/// Code without a file has the path `[anon]`; the kernel's pages in a process have their names, `[vdso]`; our library,
+/// which recorders load from memory, is [`LIBRARY`].
 pub(crate) fn code_map(line: &str) -> Option<Map> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -117,6 +123,7 @@ pub(crate) fn code_map(line: &str) -> Option<Map> {
     let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
     let path = match path {
         "" => "[anon]",
+        path if path.starts_with(IN_MEMORY) => LIBRARY,
         path if path.starts_with("[anon:") || path.starts_with("/memfd:") || path.starts_with("//anon") => {
             "[anon]"
         }
@@ -172,6 +179,8 @@ mod tests {
         let map = code_map("10-20 r-xp 30 fe:00 7      /a b (deleted)").expect("code");
         assert_eq!((map.start, map.end, map.offset, map.path.as_str()), (16, 32, 48, "/a b (deleted)"));
         assert_eq!(code_map("10-20 rwxp 0 00:00 0 ").map(|map| map.path).as_deref(), Some("[anon]"));
+        let library = code_map("10-20 r-xp 1000 00:01 7    /memfd:libmote.so (deleted)");
+        assert_eq!(library.map(|map| map.path).as_deref(), Some(LIBRARY));
         assert_eq!(code_map("10-20 r-xp 0 00:00 0    [vdso]").map(|map| map.path).as_deref(), Some("[vdso]"));
     }
 }

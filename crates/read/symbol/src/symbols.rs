@@ -6,7 +6,7 @@ use crate::jit::PerfMap;
 use crate::kernel::Kernel;
 use crate::location::{Doubt, Function, Location};
 use crate::module::{Expected, Module};
-use crate::space::{Begun, MapRef, Spaces};
+use crate::space::{Begun, LIBRARY, MapRef, Spaces};
 use mote_journal::Map;
 use mote_layout::stack::End;
 use rustc_hash::FxHashMap;
@@ -50,6 +50,9 @@ struct Lazy {
     build_id: String,
     module: Option<Module>,
 }
+
+/// What functions are called that `mote.h` makes.
+const OF_THE_HEADER: &str = "mote_write_";
 
 /// No mapping.
 const NOWHERE: MapRef = MapRef { start: 0, end: 0, offset: 0, module: u32::MAX };
@@ -150,15 +153,16 @@ impl Symbols {
 
     /// A stack of process `pid` at `time`, the innermost frame first. Where it leads to an address that is no code, as
     /// it does behind a function without frame pointers, or to an [`End`], it is cut: the last [`Location`] says why.
+    /// What `mote.h` makes of an event in a function of its own is left away.
     pub fn user_stack(
         &mut self,
         pid: u32,
         time: i64,
         addresses: impl IntoIterator<Item = u64>,
     ) -> Vec<Arc<Location>> {
-        let mut stack = Vec::new();
+        let (mut stack, mut is_first) = (Vec::new(), true);
         for address in addresses.into_iter().take_while(|address| *address != 0) {
-            let returns = !stack.is_empty();
+            let returns = !std::mem::replace(&mut is_first, false);
             let why = match End::of(address) {
                 Some(End::Copy) => Some(Doubt::Copy),
                 Some(End::Code) => Some(Doubt::NoFrames),
@@ -171,7 +175,12 @@ impl Symbols {
                 stack.push(self.note(cut));
                 break;
             }
-            stack.push(self.user_address(pid, time, address, returns));
+            let location = self.user_address(pid, time, address, returns);
+            let is_ours = location.functions.last().is_some_and(|it| it.name.starts_with(OF_THE_HEADER));
+            if stack.is_empty() && is_ours {
+                continue;
+            }
+            stack.push(location);
         }
         stack
     }
@@ -258,6 +267,9 @@ impl Symbols {
 }
 
 fn open(path: &str, build_id: &str, options: &Options) -> Module {
+    if path == LIBRARY {
+        return Module::unknown(path, Doubt::Ours);
+    }
     if path.starts_with('[') {
         return Module::unknown(path, Doubt::Missing(Arc::from(path)));
     }

@@ -6,6 +6,7 @@ use mote_journal::{ClockOffset, ClockSample, Contents, EventSource, Fact, Proces
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A journal, indexed for lookups by thread and time.
@@ -23,6 +24,8 @@ pub struct Facts {
     pub problems: Vec<String>,
     /// How far the times of kernel events are from those of processes' events, as measured.
     pub offset: Option<ClockOffset>,
+    /// When functions were sampled, as rules had asked for that: by the pattern of these functions.
+    sampled: HashMap<String, Vec<Range<i64>>>,
     samples: Vec<Sample>,
     frequency: u64,
     threads: HashMap<u32, Vec<Named>>,
@@ -117,6 +120,15 @@ impl Facts {
             Fact::Namespace { tid, vtid, at, .. } => {
                 self.own_ids.entry(tid).or_default().push((at as i64, vtid));
             }
+            // In ticks, until these are times.
+            Fact::Sampling { pattern, at, is_on } => {
+                let times = self.sampled.entry(pattern).or_default();
+                match times.last_mut().filter(|time| time.end == i64::MAX) {
+                    Some(time) if !is_on => time.end = at as i64,
+                    None if is_on => times.push(at as i64..i64::MAX),
+                    _ => {}
+                }
+            }
             Fact::Event(event) => self.events.push(event),
             Fact::Problem { text, .. } => self.problems.push(text),
             Fact::Offset(offset) => self.offset = Some(offset),
@@ -151,6 +163,11 @@ impl Facts {
         let line = self.timeline();
         let ns =
             |ticks| line.map_or(i64::MIN, |line| i64::try_from(line.realtime_ns(ticks)).unwrap_or(i64::MAX));
+        let mut sampled = self.sampled.clone();
+        for time in sampled.values_mut().flatten() {
+            time.start = ns(time.start as u64);
+            time.end = if time.end == i64::MAX { i64::MAX } else { ns(time.end as u64) };
+        }
         let mut own_ids = self.own_ids.clone();
         for ids in own_ids.values_mut() {
             ids.iter_mut().for_each(|(at, _)| *at = ns(*at as u64));
@@ -164,16 +181,32 @@ impl Facts {
         }
         self.own_ids = own_ids;
         self.threads = threads;
+        self.sampled = sampled;
+    }
+
+    /// When the functions of a pattern were sampled, as rules had asked for that.
+    #[must_use]
+    pub fn sampled(&self, pattern: &str) -> &[Range<i64>] {
+        self.sampled.get(pattern).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the event with this id means, in words.
+    #[must_use]
+    pub fn text(&self, id: u64) -> Option<&str> {
+        self.source(id).map(|event| event.text.as_str())
     }
 
     /// The provider of the event with this id.
     #[must_use]
     pub fn provider(&self, id: u64) -> Option<&str> {
+        self.source(id).map(|event| event.provider.as_str())
+    }
+
+    fn source(&self, id: u64) -> Option<&EventSource> {
         // Noted in the order of their ids.
         let likely = usize::try_from(id).ok().and_then(|at| self.events.get(at));
         let found = likely.filter(|event| u64::from(event.id) == id);
-        let found = found.or_else(|| self.events.iter().find(|event| u64::from(event.id) == id));
-        found.map(|event| event.provider.as_str())
+        found.or_else(|| self.events.iter().find(|event| u64::from(event.id) == id))
     }
 
     /// The line from ticks to time through the clock samples; `None` without any.
@@ -250,5 +283,21 @@ mod tests {
         assert_eq!(at(499), Some(("early", 1_000_500)));
         assert_eq!(at(500), Some(("late", i64::MAX)));
         assert_eq!(facts.thread(8, 0), None);
+    }
+
+    #[test]
+    fn times_of_samples_have_an_end_or_last() {
+        let sampling = |pattern: &str, at, is_on| Fact::Sampling { pattern: pattern.to_owned(), at, is_on };
+        let facts = facts(&[
+            sample(0),
+            sampling("a", 10, true),
+            sampling("b", 15, true),
+            sampling("a", 20, false),
+            sampling("a", 30, true),
+            sample(1000),
+        ]);
+        assert_eq!(facts.sampled("a"), [1_000_010..1_000_020, 1_000_030..i64::MAX]);
+        assert!(matches!(facts.sampled("b"), [only] if *only == (1_000_015..i64::MAX)));
+        assert_eq!(facts.sampled("c"), []);
     }
 }

@@ -193,6 +193,19 @@ impl Trace {
         }
     }
 
+    /// When calls of a function were sampled, as rules had asked for that, in order; `None` of events that do not wait
+    /// for rules.
+    #[must_use]
+    pub fn sampled(&self, id: ClassId) -> Option<Vec<std::ops::Range<i64>>> {
+        let (_, class) = self.class(id)?;
+        let origin = self.classes.get(id.0 as usize).and_then(|place| self.origins.get(place.origin))?;
+        let facts = origin.facts.as_ref()?;
+        let patterns = mote_layout::functions::asked_for(facts.text(class.id)?)?;
+        let mut times: Vec<_> = patterns.flat_map(|pattern| facts.sampled(pattern)).cloned().collect();
+        mote_journal::merge_times(&mut times);
+        Some(times)
+    }
+
     /// What was wrong when it was opened.
     #[must_use]
     pub fn problems(&self) -> &Problems {

@@ -32,13 +32,12 @@ mod strip;
 
 pub use error::Error;
 pub use patch::patch;
-pub use rewrite::{Refusal, Refused};
+pub use rewrite::{Refusal, Refused, Rewrite};
 pub use site::{Left, Why};
 pub use strip::strip;
 
 use binary::Binary;
 use hooks::Hooks;
-use mote_functions::Pattern;
 use mote_probelist::{Kind, List, Placeholder};
 use mote_symbol::{Image, TextDigest, with_bytes};
 use names::Names;
@@ -65,6 +64,8 @@ pub struct Cold {
     pub left: Vec<Left>,
     /// Functions that were to be rewritten, and stay as they were.
     pub refused: Vec<Refused>,
+    /// How many functions are as they were because a running process has room for a jump ([`Rewrite::Needed`]).
+    pub unneeded: usize,
 }
 
 /// What was found in a file.
@@ -77,32 +78,32 @@ pub struct Found {
 }
 
 /// Prepares the program or library `bytes`, which lies at `path`: its separate debug information is looked for by that.
-/// The functions that patterns mean get a placeholder each, besides those that compilers have left.
+/// The functions that `rewrite` means get a placeholder each, besides those that compilers have left.
 ///
 /// # Errors
-/// It is no program or library of this processor, or it is damaged. With patterns: it is static, was rewritten before,
-/// or has no place for more.
+/// It is no program or library of this processor, or it is damaged. Where functions are to be rewritten: it is static,
+/// was rewritten before, or has no place for more.
 ///
 /// # Cost
 /// Decodes all code, some 100 MB/s, and reads the debug information of each function.
-pub fn coldpatch(path: &Path, bytes: &[u8], symbols: Symbols, rewrite: &[Pattern]) -> Result<Cold, Error> {
+pub fn coldpatch(path: &Path, bytes: &[u8], symbols: Symbols, rewrite: Rewrite<'_>) -> Result<Cold, Error> {
     let names = Names::of(&Image::from_bytes(path, bytes)?);
     let Found { mut list, left } = find_with(path, bytes, &names)?;
     let mut cold = bytes.to_owned();
     patch(&mut cold, &list.placeholders)?;
-    let whole = (!rewrite.is_empty()).then(|| cold.clone());
+    let whole = (!rewrite.patterns().is_empty()).then(|| cold.clone());
     if symbols == Symbols::Strip {
         cold = strip(path, &cold)?;
     }
-    let mut refused = Vec::new();
+    let (mut refused, mut unneeded) = (Vec::new(), 0);
     if let Some(whole) = whole {
         let mut done = rewrite::rewrite(path, (&whole, &cold), &list.placeholders, rewrite, &names)?;
         list.placeholders.append(&mut done.placeholders);
         list.placeholders.sort_by_key(|place| place.address);
-        (cold, refused) = (done.bytes, done.refused);
+        (cold, refused, unneeded) = (done.bytes, done.refused, done.unneeded);
     }
     list.text = digest(path, &cold)?;
-    Ok(Cold { bytes: cold, list, left, refused })
+    Ok(Cold { bytes: cold, list, left, refused, unneeded })
 }
 
 /// Finds functions and placeholders.

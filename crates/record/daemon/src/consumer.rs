@@ -16,7 +16,7 @@ mod ring;
 pub(crate) mod seen;
 pub(crate) mod snapshot;
 mod speculated;
-mod stacks;
+pub(crate) mod stacks;
 pub(crate) mod state;
 pub(crate) mod totals;
 pub(crate) mod trace;
@@ -42,6 +42,8 @@ use std::time::{Duration, Instant};
 
 /// Longest pause: in this time a thread at full speed writes about 20 MiB.
 const PAUSE_MAX: Duration = Duration::from_millis(8);
+/// The same while there are no rings: whoever brings some wakes the consumer.
+const PAUSE_WITHOUT_RINGS: Duration = Duration::from_millis(64);
 const PAUSE_MIN: Duration = Duration::from_micros(250);
 /// What is in rings goes to disk at least this often, so that little is lost should the recorder be killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
@@ -264,7 +266,8 @@ fn consume(task: Task, tell: &dyn Fn(Notice)) -> Vec<Consumed> {
             break;
         }
         if !taken && !consumer.count_some() {
-            pause = (pause * 2).min(PAUSE_MAX);
+            let is_idle = consumer.traces.iter().all(TraceConsumer::is_without_rings);
+            pause = (pause * 2).min(if is_idle { PAUSE_WITHOUT_RINGS } else { PAUSE_MAX });
         } else {
             pause = PAUSE_MIN;
         }
@@ -385,12 +388,11 @@ impl Consumer {
                 now.saturating_sub(began) < REAP_AFTER_NS || self.shared.is_alive(pid, tid)
             });
         }
-        self.speculated.drain(
-            self.areas.each(),
-            &trace.destination.context,
-            &trace.destination.state.steps(),
-            &mut trace.totals,
-        )
+        let TraceConsumer { destination, totals, stacks, .. } = trace;
+        let stacks = stacks.as_mut();
+        let (context, events) = (&destination.context, &destination.state.steps());
+        let output = speculated::Output { context, events, totals, stacks };
+        self.speculated.drain(self.areas.each(), output)
     }
 
     /// Takes what is in each ring once. A flight recorder is read at the end only.

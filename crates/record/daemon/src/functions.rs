@@ -11,8 +11,8 @@ use mote_functions::{Lists, Pattern};
 use mote_inject::{Load, Loaded, Patience, Starts, Visit, Wish};
 use mote_symbol::mapped::{self, FileId};
 use mote_sys::Errno;
-use mote_trampolines::{CallsAre, Choice, Meant, Needs, Nothing, Wanted, choose};
-use mote_words::counted_grouped;
+use mote_trampolines::{Asked, CallsAre, Choice, Meant, Needs, Nothing, Sampling, Wanted, choose};
+use mote_words::{counted_grouped, grouped};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const LIBRARY: &str = "MOTE_LIBRARY";
 /// Its places beside the program `mote`: in a build, and where it is installed.
 const BESIDE: [&str; 4] = ["libmote.so", "../library/libmote.so", "../lib/libmote.so", "../lib64/libmote.so"];
+
+/// Patterns of functions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'g> {
+    /// Those that are to have events of their own.
+    pub(crate) patterns: &'g [String],
+    /// Those whose calls have to be around the others'; none where these are wanted anywhere.
+    pub(crate) under: &'g [String],
+    /// Those that are sampled when a rule asks for that.
+    pub(crate) asked: &'g [String],
+}
 
 /// The functions that are to have probes, in each process that is recorded.
 #[derive(Debug)]
@@ -38,6 +49,8 @@ pub(crate) struct Functions {
     /// Names for functions of stripped binaries.
     lists: Lists,
     calls: CallsAre,
+    /// How many of the patterns, the last ones, are of functions that are sampled when a rule asks for that, and how.
+    asked: (usize, Sampling),
     /// What they count.
     counts: CallCounts,
     /// The number of the next plan.
@@ -69,20 +82,19 @@ struct Known {
 }
 
 impl Functions {
-    /// Those that patterns mean, by the probe lists of `options`, too; `None` where there are no patterns. Calls are
-    /// wanted inside of those of the functions that `under` means, and these calls; anywhere where that means none.
-    /// What becomes of calls say `options`.
+    /// Those that patterns mean, by the probe lists of `options`, too; `None` where there are no patterns. What becomes
+    /// of calls say `options`.
     ///
     /// # Errors
     /// [`Error::Functions`]: a pattern is none, a list is none, or there is no library, or no clock that they could
     /// read.
     pub(crate) fn of(
-        (patterns, under): (&[String], &[String]),
+        Given { patterns, under, asked }: Given<'_>,
         options: &Options,
         source: Source,
         hz: u64,
     ) -> Result<Option<Arc<Functions>>, Error> {
-        if patterns.is_empty() {
+        if patterns.is_empty() && asked.is_empty() {
             return Ok(None);
         }
         if source != Source::Tsc {
@@ -96,6 +108,8 @@ impl Functions {
         };
         let (mut patterns, callers) = (parsed(patterns)?, parsed(under)?);
         patterns.extend_from_slice(&callers);
+        patterns.extend(parsed(asked)?);
+        let asked = (asked.len(), options.sampling.clone().unwrap_or_else(Sampling::usual));
         let lists = Lists::open(&options.probe_lists).map_err(|why| Error::Functions(why.to_string()))?;
         let (calls, library) = (options.calls.clone(), library()?);
         let (tick, known, counts) = (tick(hz), Mutex::default(), CallCounts::default());
@@ -111,6 +125,7 @@ impl Functions {
             callers_number,
             lists,
             calls,
+            asked,
             counts,
             number,
             library,
@@ -274,6 +289,7 @@ impl Functions {
     fn wanted(&self) -> Wanted<'_> {
         Wanted {
             patterns: &self.patterns,
+            asked: Asked { patterns: self.asked.0, sampling: Some(&self.asked.1) },
             callers: &self.callers,
             callers_number: self.callers_number,
             lists: &self.lists,
@@ -380,7 +396,11 @@ fn said(whole: &str, choice: &Choice, had: u64) -> String {
             counted_grouped(busy, "function", "functions")
         ),
     };
-    format!("probes in {probes} of {whole}{without}{busy}")
+    let asked = match choice.asked as u64 {
+        0 => String::new(),
+        asked => format!(", {} of them off until a rule asks for samples", grouped(asked)),
+    };
+    format!("probes in {probes} of {whole}{asked}{without}{busy}")
 }
 
 /// The nanoseconds of a tick of this frequency, in units of 2^-32.

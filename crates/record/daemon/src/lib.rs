@@ -53,7 +53,7 @@ pub use functions::HOLD;
 pub use kernel::KernelRecorded;
 pub use mote_filter::Rule;
 pub use mote_slow::{CallFigures, Latencies, OpenCall};
-pub use mote_trampolines::{Counted, Sampling, counters, usual_counters};
+pub use mote_trampolines::{Counted, Sampling, USUAL_BUDGET, counters, usual_counters};
 pub use options::{Buffers, Ctf, HardwareOptions, KernelOptions, LatencyOptions, Options, ProfileOptions};
 pub use output::metadata;
 pub use recording::{Recording, record, wait};

@@ -12,7 +12,7 @@ pub use mote_ring::Mode;
 use mote_ring::geometry::{BadGeometry, COUNT_BITS_MAX, RING_BITS_MAX, SUB_BITS_MAX, SUB_BITS_MIN};
 pub use mote_slow::LatencyOptions;
 pub use mote_slow::adaptive::Percentile;
-pub use mote_trampolines::{CallsAre, Counting};
+pub use mote_trampolines::{CallsAre, Counting, Sampling};
 use std::ffi::OsString;
 use std::fmt::{self, Debug};
 use std::path::PathBuf;
@@ -58,6 +58,10 @@ pub struct Options {
     pub probe_lists: Vec<PathBuf>,
     /// What becomes of their calls.
     pub calls: CallsAre,
+    /// Most bytes of a thread's stack that are copied with each event of a process, to follow it; 0 for no stacks.
+    pub stack: u32,
+    /// How functions are sampled when rules ask for that (`fperf "db::*" for 2s`); `None` for as `mote fperf` does.
+    pub sampling: Option<Sampling>,
     /// What to record of the kernel; `None` for nothing.
     pub kernel: Option<KernelOptions>,
     /// Whether threads are sampled, and how.
@@ -74,6 +78,23 @@ pub struct Options {
 }
 
 impl Options {
+    /// The patterns of functions that rules have sampled; each once.
+    pub(crate) fn asked_functions(&self) -> Vec<String> {
+        let kernel = self.kernel.iter().flat_map(|kernel| &kernel.rules);
+        let mut patterns: Vec<String> = Vec::new();
+        for pattern in self.rules.iter().chain(kernel).flat_map(Rule::sampled_functions) {
+            if !patterns.iter().any(|known| known == pattern) {
+                patterns.push(pattern.to_owned());
+            }
+        }
+        patterns
+    }
+
+    /// Whether functions get probes.
+    pub(crate) fn has_functions(&self) -> bool {
+        !self.functions.is_empty() || !self.asked_functions().is_empty()
+    }
+
     /// Whether anything of processes is recorded that needs nothing of them.
     pub(crate) fn sees_from_outside(&self) -> bool {
         self.kernel.is_some() || self.hardware.is_some()
@@ -97,7 +118,8 @@ impl Options {
         let kernel = self.kernel.as_ref();
         let mut rules = self.rules.iter().chain(kernel.iter().flat_map(|kernel| &kernel.rules));
         let is_latency = kernel.is_some_and(|kernel| kernel.latency.is_some());
-        !is_latency && self.objects.is_empty() && rules.clone().any(Rule::yields) && !rules.any(Rule::writes)
+        let counts = rules.clone().any(Rule::yields) && !rules.any(Rule::writes);
+        !is_latency && self.objects.is_empty() && counts && self.asked_functions().is_empty()
     }
 }
 

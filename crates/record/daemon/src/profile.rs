@@ -22,7 +22,7 @@ use crate::setup;
 use crate::trace::Trace;
 use mote_catalog::stack::{self, Stacks};
 use mote_clock::{Conversion, Sample as ClockSample, Source};
-use mote_journal::{Fact, Summary};
+use mote_journal::{Fact, Summary, merge_times};
 use mote_loss::Cause;
 use mote_sampler::mappings::News;
 use mote_sampler::{Sample, Sampler, Settings, Targets};
@@ -104,7 +104,7 @@ impl Profile {
         };
         let cpus = options::cpus();
         let ProfileOptions { frequency, stack, off_cpu, .. } = *wanted;
-        let settings = Settings { frequency, stack, off_cpu, cpus, targets };
+        let settings = Settings { frequency, stack, off_cpu, cpus, by_cpu: true, targets };
         let sampler = Sampler::open(&settings).map_err(Error::Profile)?;
         let directory = directory.make_inside(DIRECTORY, &options.streams)?;
         let frame = setup::kernel_frame(frame);
@@ -324,24 +324,12 @@ impl Times {
         // Samples of other CPUs come no later than a round after these.
         let past = now().saturating_sub(KEPT.as_nanos() as u64);
         self.times.retain(|time| time.end > past);
-        merge(&mut self.times);
+        merge_times(&mut self.times);
     }
 }
 
 /// For so long it is known that samples were wanted.
 const KEPT: Duration = Duration::from_secs(5);
-
-/// Makes one time of those that overlap.
-fn merge(times: &mut Vec<Range<u64>>) {
-    times.sort_by_key(|time| time.start);
-    times.dedup_by(|next, before| {
-        let overlap = next.start <= before.end;
-        if overlap {
-            before.end = before.end.max(next.end);
-        }
-        overlap
-    });
-}
 
 /// Writes samples: a stream for each CPU.
 struct Writer {
@@ -384,17 +372,5 @@ impl Writer {
             totals.add(&own);
         }
         totals
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_that_overlap_are_one() {
-        let mut times = vec![30..40, 0..10, 5..12, 12..20, 35..36];
-        merge(&mut times);
-        assert_eq!(times, [0..20, 30..40]);
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `round`, `arrivals`, `notices` | what has happened: one round of the event loop, what processes say, what the consumer has noticed |
 //! | `perform` | what the session wants done |
+//! | `sampled` | functions that are sampled when rules ask for that |
 //! | `kernel`, `hardware`, `written`, `snapshots`, `status` | what concerns several of the parts below |
 //! | `finish`, `outcome` | the end, and what the recording came to |
 //! | `ways_in` | the ways in |
@@ -36,6 +37,7 @@ mod post;
 pub(crate) mod requests;
 pub(crate) mod rings;
 mod round;
+pub(crate) mod sampled;
 pub(crate) mod screen;
 mod snapshots;
 mod spare;
@@ -55,6 +57,7 @@ use crate::recorder::outcome::Outcome;
 use crate::recorder::output::Output;
 use crate::recorder::peers::Peers;
 use crate::recorder::requests::Requests;
+use crate::recorder::sampled::Sampled;
 use crate::recorder::screen::Screen;
 use crate::recorder::subjects::Subjects;
 use crate::recorder::ways_in::WaysIn;
@@ -79,6 +82,8 @@ pub(crate) struct Recorder<'w> {
     pub(crate) kernel: KernelSide,
     /// The same of samples.
     pub(crate) profile: Option<Profile>,
+    /// Functions that are sampled when rules ask for that.
+    pub(crate) sampled: Option<Sampled>,
     /// The hardware trace.
     pub(crate) hardware: Option<Hardware>,
     pub(crate) output: Output,

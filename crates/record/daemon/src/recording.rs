@@ -10,13 +10,14 @@ use crate::area::packets::{Places, Requests as Asked};
 use crate::area::session::SessionArea;
 use crate::command::{Arrived, Command, Signals};
 use crate::consumer::snapshot::Beside;
+use crate::consumer::stacks::StacksOf;
 use crate::consumer::state::TraceState;
 use crate::consumer::totals::Context;
 use crate::consumer::trace::Destination;
 use crate::consumer::{ConsumerThread, Shared, Task};
 use crate::cooperation::{self, Cooperation};
 use crate::error::Error;
-use crate::functions::{self, Functions};
+use crate::functions::{self, Functions, Given};
 use crate::hardware::Hardware;
 use crate::kernel::{self, Kernel};
 use crate::options::{self, Mode, Options};
@@ -33,6 +34,7 @@ use crate::recorder::output::Output;
 use crate::recorder::peers::Peers;
 use crate::recorder::requests::Requests;
 use crate::recorder::rings::Rings;
+use crate::recorder::sampled::Sampled;
 use crate::recorder::screen::Screen;
 use crate::recorder::subjects::Subjects;
 use crate::recorder::ways_in::WaysIn;
@@ -44,8 +46,10 @@ use crate::{objects, setup};
 use mote_clock::Source;
 use mote_filter::Rule;
 use mote_journal::Fact;
+use mote_layout::functions::SAMPLING_PROVIDER;
 use mote_pmu::is_program;
 use mote_ring::Geometry;
+use mote_sampler::Reports;
 use mote_session::layout::Layout;
 use mote_session::{
     Input, NEEDS_KERNEL, NO_EVENT, NO_PACKETS, NO_PROFILE, NO_SNAPSHOTS, Session, Settings, Stage,
@@ -136,7 +140,7 @@ impl<'w> Recording<'w> {
         signals: &'w Signals,
         watch: &'w mut dyn Watch,
     ) -> Result<Recording<'w>, Error> {
-        let mut recorder = make(options, watch)?;
+        let mut recorder = make(&with_facts_of_samples(options), watch)?;
         let mut ways_in = WaysIn::open(recorder.output.trace.directory.inner())?;
         let listeners = &mut ways_in.listeners;
         recorder.note_samples();
@@ -144,7 +148,7 @@ impl<'w> Recording<'w> {
         let clock = &recorder.clock.samples;
         let options = &recorder.options;
         let functions = Functions::of(
-            (&options.functions, &options.under),
+            Given { patterns: &options.functions, under: &options.under, asked: &options.asked_functions() },
             options,
             recorder.clock.source(),
             clock.frequency(),
@@ -187,6 +191,7 @@ impl<'w> Recording<'w> {
         signals: &Signals,
     ) -> Result<(), Error> {
         let (recorder, listeners) = (&mut self.recorder, &mut ways_in.listeners);
+        recorder.keep_symbols();
         recorder.begin_kernel();
         recorder.begin_profile()?;
         recorder.perform();
@@ -315,8 +320,7 @@ impl<'w> Recording<'w> {
 /// Makes everything that a recording needs before its first process may come.
 fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>, Error> {
     // Where there are two traces, both are below the recording's directory.
-    let is_alone = options.kernel.is_none() && options.profile.is_none();
-    let inside = if is_alone { "" } else { PROCESSES };
+    let inside = if options.kernel.is_none() && options.profile.is_none() { "" } else { PROCESSES };
     let mut directory = Directory::make(&options.output, inside, &options.streams)?;
     let source = Source::choose(options.clock).source;
     let shared = Arc::new(Shared::default());
@@ -332,7 +336,7 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
     let frame = setup::frame(options, source, &clock.samples.first());
     let cooperation = Cooperation::new(session_area.clone(), options.kernel.is_some());
     check(options, &session)?;
-    let options = cooperation::with_slow_calls(options.clone(), session.filters());
+    let options = cooperation::with_slow_calls(setup::with_room(options, sizes), session.filters());
     directory.note(&Fact::Session(setup::session(&options, &frame, sizes, clock.samples.frequency())));
     let made = match &options.kernel {
         Some(wanted) => Some(kernel::make(wanted, &options, (&directory, &frame), &session_area, watch)?),
@@ -346,14 +350,15 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         said.iter().for_each(|text| watch.say(text));
         profile
     });
-    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted, asked));
+    let hardware = options.hardware.as_ref().map(|wanted| Hardware::make(&directory, wanted, asked.clone()));
     let hardware = hardware.transpose()?;
     let beside = Beside { recording: directory.path().to_owned(), parent: directory.parent().clone() };
     let state = Arc::new(TraceState::default());
     let context = Context { sink: directory.sink(), uuid: frame.uuid, clock: source };
     let (cpus, mode) = (options::cpus(), options.mode);
-    let processes =
-        Destination { state: state.clone(), context, home: "", inside, cpus, mode, has_copies: false };
+    let reports = (options.stack > 0).then(Arc::<Reports>::default);
+    let stacks = reports.clone().map(StacksOf::Processes);
+    let processes = Destination { state: state.clone(), context, home: "", inside, cpus, mode, stacks };
     let of_kernel = made
         .as_ref()
         .zip(options.kernel.as_ref())
@@ -376,12 +381,22 @@ fn make<'w>(options: &Options, watch: &'w mut dyn Watch) -> Result<Recorder<'w>,
         subjects: Subjects::default(),
         kernel: KernelSide::new(kernel, cooperation),
         profile,
+        sampled: Sampled::of(&options, asked),
         hardware,
-        output: Output::new(trace, owner),
+        output: Output::new(trace, owner, reports),
         screen: Screen::new(watch, &options),
         outcome: Outcome::default(),
         options,
     })
+}
+
+/// The same with what is told of samples besides them, where rules ask for samples of functions.
+fn with_facts_of_samples(options: &Options) -> Options {
+    let mut options = options.clone();
+    if !options.asked_functions().is_empty() {
+        options.rules.push(Rule::record(&format!("{SAMPLING_PROVIDER}:*")));
+    }
+    options
 }
 
 /// Whose the recording is to be.
@@ -411,6 +426,7 @@ fn settings(
         is_flight_recorder: options.mode == Mode::Overwrite,
         keeps_last_packets: Hardware::keeps_last(options),
         is_profiled: options.profile.is_some(),
+        functions: options.asked_functions(),
         has_kernel: options.kernel.is_some(),
         own: principal::trust().own(),
         descriptors: setup::descriptors(),
@@ -449,7 +465,7 @@ fn check(options: &Options, session: &Session) -> Result<(), Error> {
     if !options.yields() {
         return Err(Error::Rule(NO_EVENT));
     }
-    if !options.functions.is_empty() && options.command.is_empty() && options.attach.is_empty() {
+    if options.has_functions() && options.command.is_empty() && options.attach.is_empty() {
         return Err(Error::Functions(NO_PROCESS.to_owned()));
     }
     Ok(())

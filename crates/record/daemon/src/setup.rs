@@ -36,6 +36,12 @@ pub(crate) fn rings(options: &Options, source: Source) -> Result<(Geometry, u32)
     Ok((geometry, online))
 }
 
+/// The same options, with stacks of which some fit into a sub-buffer.
+pub(crate) fn with_room(options: &Options, rings: Geometry) -> Options {
+    let most = u32::try_from(rings.sub_bytes() / 4).unwrap_or(u32::MAX);
+    Options { stack: options.stack.min(most), ..options.clone() }
+}
+
 fn online_cpus() -> u32 {
     std::fs::read_dir("/sys/devices/system/cpu")
         .map(|entries| {
@@ -55,6 +61,7 @@ pub(crate) fn frame(options: &Options, source: Source, first: &Sample) -> Frame 
         created: first.realtime_ns / 1_000_000_000,
         clock: source.name(),
         domain: Domain::Processes,
+        has_stacks: options.stack > 0,
     }
 }
 
@@ -68,6 +75,8 @@ pub(crate) fn kernel_frame(frame: &Frame) -> Frame {
             release: line("/proc/sys/kernel/osrelease"),
             version: line("/proc/sys/kernel/version"),
         },
+        // Each event says it for itself.
+        has_stacks: false,
         ..frame.clone()
     }
 }

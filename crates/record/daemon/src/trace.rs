@@ -100,8 +100,11 @@ impl Trace {
     ) -> Result<(), Error> {
         let Some(conversion) = conversion else { return Ok(()) };
         let mut printed = self.printed.borrow_mut();
-        let frame = metadata::trace_class(&self.frame, &conversion, std::iter::empty());
-        let new = metadata::trace_class(&self.frame, &conversion, events.from(printed.events));
+        // Without events babeltrace2 does not find the length of a context's sequence.
+        let has_stacks = self.frame.has_stacks && !events.is_empty();
+        let frame = Frame { has_stacks, ..self.frame.clone() };
+        let new = metadata::trace_class(&frame, &conversion, events.from(printed.events));
+        let frame = metadata::trace_class(&frame, &conversion, std::iter::empty());
         let (frame, new) = match self.ctf {
             Ctf::V1_8 => (mote_ctf::write::tsdl(&frame)?, mote_ctf::write::tsdl_events(&new)?),
             Ctf::V2 => (mote_ctf::write::json(&frame), mote_ctf::write::json_events(&new)),

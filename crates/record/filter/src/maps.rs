@@ -17,6 +17,8 @@ pub struct Maps {
     names: SharedNames,
     /// Names of the keys that speculations go by.
     speculation_keys: Vec<String>,
+    /// Patterns of functions that requests mention by number.
+    function_patterns: Vec<String>,
 }
 
 /// A map of the session, and what it is for.
@@ -205,11 +207,17 @@ impl Maps {
 
     /// The number of an event in keys.
     pub(crate) fn event_number(&mut self, name: &str) -> u64 {
-        let at = self.events.iter().position(|known| known == name);
-        at.unwrap_or_else(|| {
-            self.events.push(name.to_owned());
-            self.events.len() - 1
-        }) as u64
+        number_in(&mut self.events, name)
+    }
+
+    /// The pattern of functions that a request mentions.
+    pub fn function_pattern(&self, number: u64) -> Option<&str> {
+        self.function_patterns.get(usize::try_from(number).ok()?).map(String::as_str)
+    }
+
+    /// The number of a pattern of functions in requests.
+    pub(crate) fn function_pattern_number(&mut self, pattern: &str) -> u64 {
+        number_in(&mut self.function_patterns, pattern)
     }
 
     /// The number of a kind of key that speculations go by; `None` when there are too many.
@@ -363,6 +371,15 @@ fn one_value(value_bytes: u32) -> MapShape {
 fn hash(keys: &[Key], more: u32, entries: u32) -> MapShape {
     let key_bytes = bytes(keys) + more;
     MapShape { kind: MapKind::Hash, key_bytes, value_bytes: 8, entries, read_only: false }
+}
+
+/// The number of a name in a list, to which it is added if it is new.
+fn number_in(list: &mut Vec<String>, name: &str) -> u64 {
+    let at = list.iter().position(|known| known == name);
+    at.unwrap_or_else(|| {
+        list.push(name.to_owned());
+        list.len() - 1
+    }) as u64
 }
 
 #[cfg(test)]

@@ -224,7 +224,7 @@ impl Rule {
         let counts = |kind: &ActionKind| {
             matches!(kind, ActionKind::Count { .. } | ActionKind::Histogram { .. } | ActionKind::Last { .. })
         };
-        self.writes() || self.profiles() || self.has(counts)
+        self.writes() || self.profiles() || self.sampled_functions().next().is_some() || self.has(counts)
     }
 
     /// Whether it records events and does nothing else.
@@ -263,6 +263,14 @@ impl Rule {
     /// Whether it asks for samples of threads, which the recording must take.
     pub fn profiles(&self) -> bool {
         self.has(|kind| matches!(kind, ActionKind::Profile { .. }))
+    }
+
+    /// The patterns of functions whose calls it has sampled, in the order of its actions.
+    pub fn sampled_functions(&self) -> impl Iterator<Item = &str> {
+        self.actions.iter().filter_map(|action| match &action.kind {
+            ActionKind::SampleFunctions { pattern, .. } => Some(pattern.as_str()),
+            _ => None,
+        })
     }
 
     /// Whether it asks something of the kernel's side: the state of threads (`$kernel`), thresholds, kernel events.
@@ -350,6 +358,14 @@ mod tests {
         for wrong in ["x do profile", "x do profile for", "x do profile for 0s", "x do profile for 2h"] {
             assert!(Rule::parse(wrong).is_err(), "{wrong}");
         }
+        let rule =
+            Rule::parse("f:a if ns > 3 do count by fperf, fperf \"db::*\" for 2s, fperf '@a?.c' for 20ms")
+                .unwrap();
+        assert_eq!(rule.sampled_functions().collect::<Vec<_>>(), ["db::*", "@a?.c"]);
+        assert!(rule.yields() && !rule.writes() && !rule.profiles());
+        assert!(matches!(&rule.actions[1].kind, ActionKind::SampleFunctions { ns: 2_000_000_000, .. }));
+        let again = Rule::parse("x do count by a, fperf 'b' for 1s").unwrap();
+        assert_eq!(again.actions.len(), 2);
         // A field may have that name.
         let rule = Rule::parse("x do count by a, pt").unwrap();
         assert!(matches!(&rule.actions[0].kind, ActionKind::Count { by } if by.len() == 2));
@@ -401,6 +417,19 @@ mod tests {
             ("net:* do pt snapshot 0", "packets of 1 ns to 60 s before an event can be asked for"),
             ("net:* do pt snapshot 61s", "packets of 1 ns to 60 s before an event can be asked for"),
             ("net:* do pt snapsot 5ms", "expected `snapshot` and a time, found `snapsot`"),
+            ("net:* do fperf", "expected a pattern of functions in quotes, found the end"),
+            ("net:* do fperf parse_* for 2s", "expected a pattern of functions in quotes, found `parse_`"),
+            ("net:* do fperf 'parse_*'", "expected `for` and a time, found the end"),
+            ("net:* do fperf 'parse_*' for", "expected `for` and a time, found the end"),
+            ("net:* do fperf 'parse_*' 2s", "expected `for` and a time, found a number"),
+            ("net:* do fperf 'parse_*' for 0s", "functions can be sampled for 20 ms to 1 h behind an event"),
+            (
+                "net:* do fperf 'parse_*' for 19ms",
+                "functions can be sampled for 20 ms to 1 h behind an event",
+            ),
+            ("net:* do fperf 'parse_*' for 2h", "functions can be sampled for 20 ms to 1 h behind an event"),
+            ("net:* do fperf '' for 2s", "no function can be called so"),
+            ("net:* do fperf 'a`b' for 2s", "no function can be called so"),
             ("net:* do hist $elapsed by a by b", "expected an operator, or the end, found `by`"),
         ] {
             assert_eq!(Rule::parse(text).unwrap_err().message(), message, "{text}");

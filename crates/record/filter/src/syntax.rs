@@ -230,6 +230,11 @@ pub(crate) enum ActionKind {
     Profile {
         ns: u64,
     },
+    /// Calls of the functions of this pattern are sampled for so many ns.
+    SampleFunctions {
+        pattern: String,
+        ns: u64,
+    },
     /// This system call of the thread is recorded from so many ns on.
     Threshold {
         syscall: u32,
@@ -262,6 +267,7 @@ impl ActionKind {
             | ActionKind::Snapshot
             | ActionKind::SnapshotPackets { .. }
             | ActionKind::Profile { .. }
+            | ActionKind::SampleFunctions { .. }
             | ActionKind::Threshold { .. }
             | ActionKind::OpenKernel { .. }
             | ActionKind::Speculate(None)

@@ -100,6 +100,11 @@ pub(crate) enum Action {
     Profile {
         ns: u64,
     },
+    /// Calls of the functions of this pattern are sampled for so many ns.
+    SampleFunctions {
+        pattern: String,
+        ns: u64,
+    },
     /// A system call is recorded from this duration on, in ns ([`mote_layout::cooperation::threshold_word`]).
     Threshold {
         syscall: u32,

@@ -30,6 +30,12 @@ impl Structure for Memories {
     const NAME: &'static str = "mm_struct";
 }
 
+/// Where a task has its thread's pointer; `None` where that is not known.
+#[must_use]
+pub fn thread_pointer(btf: &Btf) -> Option<Field<Task, u64>> {
+    arch::THREAD_POINTER.and_then(|path| member(btf, path))
+}
+
 /// Where the stacks of threads end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackOffsets {
@@ -45,7 +51,7 @@ impl StackOffsets {
         Some(StackOffsets {
             memory: member(btf, "mm")?,
             start_stack: member(btf, "start_stack")?,
-            thread_pointer: arch::THREAD_POINTER.and_then(|path| member(btf, path)),
+            thread_pointer: thread_pointer(btf),
         })
     }
 

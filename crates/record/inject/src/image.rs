@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::error::Error;
+use mote_symbol::IN_MEMORY;
 use mote_symbol::mapped::{self, Bounded, Mapped};
 use object::elf::PF_X;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags};
@@ -11,8 +12,6 @@ use std::os::unix::fs::FileExt;
 /// Most bytes that are read of one file, and most files that are looked into.
 const READ_MAX: u64 = 64 << 20;
 const FILES_MAX: usize = 4096;
-/// What maps call a library that was loaded from memory.
-pub(crate) const IN_MEMORY: &str = "/memfd:libmote.so";
 /// The lowest address for memory, and the highest.
 const LOWEST: u64 = 1 << 32;
 const HIGHEST: u64 = 0x7fff_0000_0000;

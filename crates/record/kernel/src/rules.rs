@@ -114,6 +114,11 @@ impl Rules {
         self.maps.event(number)
     }
 
+    /// The pattern of functions that programs have a number for.
+    pub fn function_pattern(&self, number: u64) -> Option<&str> {
+        self.maps.function_pattern(number)
+    }
+
     /// The maps, for filters that were compiled elsewhere (objects of clang).
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps

@@ -10,6 +10,8 @@
 //! | module | job |
 //! |---|---|
 //! | `sampler` | the events, and one round of reading them |
+//! | `chosen` | which threads are sampled, where there is one event for each CPU |
+//! | `programs` | the programs in the kernel that know them |
 //! | `waits` | threads that have left their CPU, until they have one again |
 //! | `sample` | a record that is a sample |
 //! | `records` | the other records: mappings, forks, names |
@@ -17,18 +19,24 @@
 //! | `copies` | copies of stacks that records of others have: events with `--stack` |
 //! | `unwind` | a copy of a stack to addresses |
 //! | `modules` | what of a file unwinding needs |
+//! | `library` | the same of our library in a process, and where that says what it has replaced |
+//! | `replaced` | copies of what it has replaced, which a program in the kernel makes with each sample |
 #![forbid(unsafe_code)]
 
 mod arch;
+mod chosen;
 mod copies;
+mod library;
 pub mod mappings;
 mod modules;
+mod programs;
 mod records;
+mod replaced;
 mod sample;
 mod sampler;
 mod unwind;
 mod waits;
 
-pub use copies::Copies;
+pub use copies::{Copies, Joined, Reports};
 pub use sampler::{Error, Round, Sampler, Settings, Targets};
 pub use unwind::{OffCpu, Sample};

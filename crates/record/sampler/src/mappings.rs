@@ -107,7 +107,7 @@ impl Mappings {
                 Err(error) => return Err(error),
             }
         }
-        let table = Table { chosen_only, ..Table::default() };
+        let table = if chosen_only { Table::of_chosen() } else { Table::default() };
         Ok(Mappings { bands, table, buffer: vec![0; RECORD_MAX] })
     }
 
@@ -148,6 +148,11 @@ impl News {
 }
 
 impl Table {
+    /// Only of processes that are made known, and of what they fork.
+    pub(crate) fn of_chosen() -> Table {
+        Table { chosen_only: true, ..Table::default() }
+    }
+
     /// Makes a process known, with its mappings.
     pub(crate) fn know(&mut self, pid: u32, parent: u32, name: &str, maps: impl IntoIterator<Item = Map>) {
         let maps = maps.into_iter().map(|map| (map.start, map)).collect();

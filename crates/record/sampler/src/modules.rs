@@ -1,10 +1,11 @@
 //! What unwinding needs of a file that is mapped: its frames' descriptions, and where its segments are.
 
 use crate::arch::RESTORER;
+use crate::library;
 use framehop::{ExplicitModuleSectionInfo, Module};
 use mote_journal::Map;
 use mote_symbol::mapped::{self, Mapped};
-use mote_symbol::{Segment, Visit, build_id, segments, shift_of_code, with_bytes, with_elf};
+use mote_symbol::{LIBRARY, Segment, Visit, build_id, segments, shift_of_code, with_bytes, with_elf};
 use object::{Object, ObjectSection, ReadRef};
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -29,13 +30,15 @@ pub(crate) type Bytes = Arc<[u8]>;
 
 /// A file's part in unwinding.
 #[derive(Debug, Default)]
-struct File {
-    text: Option<Range<u64>>,
-    header: Option<(Range<u64>, Bytes)>,
-    frames: Option<(Range<u64>, Bytes)>,
-    segments: Vec<Segment>,
+pub(crate) struct File {
+    pub(crate) text: Option<Range<u64>>,
+    pub(crate) header: Option<(Range<u64>, Bytes)>,
+    pub(crate) frames: Option<(Range<u64>, Bytes)>,
+    pub(crate) segments: Vec<Segment>,
     /// Where handlers of signals return to.
-    restorers: Vec<u64>,
+    pub(crate) restorers: Vec<u64>,
+    /// What knows of return addresses that were replaced.
+    pub(crate) finder: Option<u64>,
 }
 
 /// A mapping of code whose frames are known.
@@ -44,6 +47,8 @@ pub(crate) struct Known {
     pub(crate) module: Module<Bytes>,
     /// Where handlers of signals return to.
     pub(crate) restorers: Vec<u64>,
+    /// What knows of return addresses that were replaced.
+    pub(crate) finder: Option<u64>,
 }
 
 /// Files that were looked at, by path and build id.
@@ -54,14 +59,17 @@ impl Files {
     /// What a process has mapped, as the unwinder takes it, but for what has no frames.
     pub(crate) fn modules<'m>(&mut self, pid: u32, maps: impl Iterator<Item = &'m Map>) -> Vec<Known> {
         let now = LazyCell::new(|| mapped::code(pid));
-        maps.filter_map(|map| self.module(map, || file_of(pid, map, &now))).collect()
+        maps.filter_map(|map| self.module(pid, map, || file_of(pid, map, &now))).collect()
     }
 
-    fn module(&mut self, map: &Map, read: impl FnOnce() -> Option<Option<File>>) -> Option<Known> {
+    fn module(&mut self, pid: u32, map: &Map, read: impl FnOnce() -> Option<Option<File>>) -> Option<Known> {
         if self.0.len() >= FILES_MAX {
             self.0.clear();
         }
-        let key = (map.path.clone(), map.build_id.clone());
+        // What is in memory may have no build id.
+        let is_alike = map.path != LIBRARY || !map.build_id.is_empty();
+        let id = if is_alike { map.build_id.clone() } else { format!("{pid} {:x}", map.start) };
+        let key = (map.path.clone(), id);
         let file = match self.0.get(&key) {
             Some(known) => known.clone()?,
             None => {
@@ -88,8 +96,9 @@ impl Files {
         let code = map.start..map.end;
         let restorers = file.restorers.iter().map(|at| at.wrapping_add(base));
         let restorers = restorers.filter(|at| code.contains(at)).collect();
+        let finder = file.finder.map(|at| at.wrapping_add(base)).filter(|at| code.contains(at));
         let module = Module::new(map.path.clone(), code.clone(), base, sections);
-        Some(Known { code, module, restorers })
+        Some(Known { code, module, restorers, finder })
     }
 }
 
@@ -105,16 +114,20 @@ fn file_of(
         let bytes = mote_symbol::collect::vdso().ok()?;
         return Some(with_bytes(Path::new("[vdso]"), &bytes, Frames { build_id: "" }).ok().flatten());
     }
+    if map.path == LIBRARY {
+        // It may not be there as a whole yet.
+        return library::read(pid, map).map(Some);
+    }
     if !map.path.starts_with('/') {
         return Some(None);
     }
     let frames = Frames { build_id: &map.build_id };
     let is_it = |mapped: &&Mapped| mapped.map.start == map.start && mapped.map.path == map.path;
-    let opened = match now.iter().find(is_it) {
-        Some(mapped) => mapped.file?.open(pid, (map.start, map.end), &map.path).ok()?,
-        None if map.build_id.is_empty() => return None,
-        None => mapped::open_named(&map.path).ok()?,
-    };
+    let found = now.iter().find(is_it);
+    let open = |mapped: &Mapped| mapped.file?.open(pid, (map.start, map.end), &map.path).ok();
+    // It may have ended in between, too.
+    let named = || if map.build_id.is_empty() { None } else { mapped::open_named(&map.path).ok() };
+    let opened = found.and_then(open).or_else(named)?;
     let read = with_elf(Path::new(&format!("/proc/self/fd/{}", opened.as_raw_fd())), frames);
     Some(read.ok().flatten())
 }

@@ -1,6 +1,7 @@
 //! Records of perf_event_open(2) that are no samples: what processes map, fork and run.
 
 use mote_journal::Map;
+use mote_symbol::{IN_MEMORY, LIBRARY};
 
 /// Kinds of records (`enum perf_event_type`).
 const LOST: u32 = 2;
@@ -92,6 +93,7 @@ fn mapping(body: &[u8], misc: u16) -> Option<Map> {
     };
     let path = match text(body, 72).as_str() {
         "" | "//anon" => "[anon]".to_owned(),
+        path if path.starts_with(IN_MEMORY) => LIBRARY.to_owned(),
         path if path.starts_with("[anon")
             || path.starts_with("/memfd:")
             || path.starts_with("anon_inode:") =>

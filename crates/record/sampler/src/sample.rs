@@ -2,6 +2,7 @@
 
 use crate::arch::{REGISTERS, Registers};
 use crate::records::number;
+use mote_layout::stubs::Slots;
 
 /// `PERF_RECORD_SAMPLE`
 const SAMPLE: u64 = 9;
@@ -10,6 +11,44 @@ const MARKS: u64 = 4095_u64.wrapping_neg();
 /// What follows is in the kernel, or in the process.
 const IN_KERNEL: u64 = 128_u64.wrapping_neg();
 const IN_USER: u64 = 512_u64.wrapping_neg();
+
+/// What a record of slots begins with, behind its size: a sample has there the upper half of how many addresses its
+/// call chain has.
+pub(crate) const MARK: u32 = 0x6d6f_7465;
+/// How far apart a record of slots and the sample behind it are at most, in nanoseconds: a lost sample's are not those
+/// of the next one.
+const TOGETHER: u64 = 500_000;
+
+/// The slots that a thread had used last, as a program gives them out before a sample of it ([`crate::programs`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    tid: u32,
+    time: u64,
+    top: u64,
+    bytes: Vec<u8>,
+}
+
+impl Given {
+    /// Reads a record with its header; `None` for one of another kind, or of data.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Given> {
+        let is_it = number(bytes, 0, 4)? == SAMPLE && number(bytes, 28, 4)? == u64::from(MARK);
+        let [tid, len] = [12, 24].map(|at| number(bytes, at, 4));
+        let [time, top] = [16, 32].map(|at| number(bytes, at, 8));
+        // Behind the size are mark and top.
+        let slots = usize::try_from(len?).ok()?.checked_sub(12)?;
+        let bytes = bytes.get(40..)?.get(..slots)?.to_vec();
+        is_it.then_some(Given { tid: tid? as u32, time: time?, top: top?, bytes })
+    }
+
+    /// Whether they are of this sample, which follows: its time is some microseconds before theirs, or behind it.
+    pub(crate) fn is_of(&self, sample: &Raw) -> bool {
+        self.tid == sample.tid && sample.time.abs_diff(self.time) < TOGETHER
+    }
+
+    pub(crate) fn slots(&self) -> Slots<'_> {
+        Slots::new(self.top, &self.bytes)
+    }
+}
 
 /// A sample, as the kernel has left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +62,8 @@ pub(crate) struct Raw {
     pub(crate) user: Vec<u64>,
     /// The registers of the process, and a copy of its stack from where they point to.
     pub(crate) copy: Option<(Registers, Vec<u8>)>,
+    /// The slots of its thread, where they were given out.
+    pub(crate) given: Option<Given>,
 }
 
 impl Raw {
@@ -46,7 +87,7 @@ impl Raw {
             }
         }
         let copy = if has_stack { rest.copy()? } else { None };
-        Some(Raw { pid: pid?, tid: tid?, time, kernel, user, copy })
+        Some(Raw { pid: pid?, tid: tid?, time, kernel, user, copy, given: None })
     }
 }
 
@@ -99,6 +140,29 @@ mod tests {
         assert_eq!(raw.copy, Some((Registers::new([0xbbbb, 0x7ff0, 0x5555]), vec![1, 0, 0, 0, 0, 0, 0, 0])));
         let of_the_kernel = [55, 0, 0, 0];
         assert_eq!(Raw::read(&record(&of_the_kernel), true).expect("a sample").copy, None);
+    }
+
+    #[test]
+    fn slots_are_told_from_samples_and_belong_to_the_next_one() {
+        let (size, mark) = (12 + 32, u64::from(MARK) << 32);
+        let words = [55, mark | size, 0x7000_8000 + 64, 0x5111, 0x7f00, 0, 0, 0];
+        let bytes = record(&words);
+        let given = Given::read(&bytes).expect("slots");
+        assert_eq!((given.tid, given.time), (8, 55));
+        assert_eq!(given.slots().behind(0x7000_0024), Some(0x5111));
+        assert_eq!(Raw::read(&bytes, true), None);
+        let sample = |time| Raw::read(&record(&[time, 0, 0, 0]), true).expect("a sample");
+        assert_eq!(Given::read(&record(&[55, 0, 0, 0])), None);
+        let of = [50, 55, 900, 55 + TOGETHER].map(|time| given.is_of(&sample(time)));
+        assert_eq!(of, [true, true, true, false]);
+        assert!(!given.is_of(&Raw { tid: 9, ..sample(56) }));
+        for len in 0..bytes.len() {
+            let read = Given::read(&bytes[..len]).map(|given| given.bytes.len());
+            assert_eq!(read, (len >= 72).then_some(32), "{len} bytes");
+        }
+        let long = [55, mark | 5000, 0x7000_8000 + 64, 0x5111];
+        assert_eq!(Given::read(&record(&long)), None);
+        assert_eq!(Given::read(&record(&[55, mark | 3, 0, 0])), None);
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! The events that sample threads, and one round of reading them.
 
+use crate::chosen::{self, Chosen, State};
 use crate::mappings::{How, News, Table};
 use crate::records::{self, Record};
-use crate::sample::Raw;
+use crate::replaced::Replaced;
+use crate::sample::{Given, Raw};
 use crate::unwind::{Sample, Unwinder};
 use crate::waits::Waits;
+use mote_catalog::btf::Btf;
 use mote_symbol::collect::{self, BuildIds};
 use mote_sys::Errno;
 use mote_sys::fd::Fd;
@@ -34,6 +37,8 @@ pub struct Settings {
     pub off_cpu: bool,
     /// CPUs that there can be.
     pub cpus: u32,
+    /// By one event for each CPU, and not for each thread, where that is cheaper and can be had.
+    pub by_cpu: bool,
     /// Whose threads.
     pub targets: Targets,
 }
@@ -101,6 +106,12 @@ pub struct Sampler {
     build_ids: BuildIds,
     buffer: Vec<u8>,
     has_switches: bool,
+    /// Whose samples are kept, where there is one event for each CPU.
+    chosen: Option<Chosen>,
+    /// What is replaced on the stacks, where the kernel lets us see it.
+    replaced: Option<Replaced>,
+    /// The programs at samples, where these are of single threads.
+    programs: Vec<(Kind, Fd)>,
     waits: Waits,
     /// Records that came while others were read.
     later: Vec<Item>,
@@ -115,11 +126,45 @@ impl std::fmt::Debug for Sampler {
 }
 
 /// Memory for records, by CPU.
-type Rings = Vec<((u32, Kind), PerfRing)>;
+type Rings = Vec<Ring>;
+
+/// Memory for the records of a CPU.
+struct Ring {
+    of: (u32, Kind),
+    memory: PerfRing,
+    /// Of the next sample.
+    given: Option<Given>,
+}
+
+impl Ring {
+    /// The next record; `None` when there is none.
+    fn next(&mut self, buffer: &mut [u8], has_stack: bool) -> Option<Option<Item>> {
+        let (cpu, kind) = self.of;
+        let len = self.memory.next(buffer)?;
+        let bytes = buffer.get(..len).unwrap_or_default();
+        if let Some(given) = Given::read(bytes) {
+            self.given = Some(given);
+            return Some(None);
+        }
+        let item = match Raw::read(bytes, has_stack) {
+            Some(mut raw) => {
+                raw.given = self.given.take().filter(|given| given.is_of(&raw));
+                let time = raw.time;
+                let what =
+                    if kind == Kind::Leaving { What::Leaves(raw, cpu) } else { What::Sample(raw, cpu) };
+                Some(Item { time, what })
+            }
+            None => {
+                Record::read(bytes).map(|record| Item { time: record.at, what: What::Record(record, cpu) })
+            }
+        };
+        Some(item)
+    }
+}
 
 /// What an event samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub(crate) enum Kind {
     /// Threads that run.
     Running,
     /// Threads that leave their CPU.
@@ -154,7 +199,10 @@ impl Sampler {
             on_exec: settings.targets == Targets::Started,
             counts_lost: true,
             switches: false,
+            idle: settings.targets == Targets::All,
         };
+        let btf = chosen::types().ok();
+        let replaced = btf.as_ref().and_then(|btf| Replaced::make(btf, settings.cpus).ok());
         let mut sampler = Sampler {
             events: BTreeMap::new(),
             rings: Vec::new(),
@@ -165,10 +213,17 @@ impl Sampler {
             build_ids: BuildIds::default(),
             buffer: vec![0; RECORD_MAX],
             has_switches: settings.off_cpu,
+            chosen: None,
+            replaced,
+            programs: Vec::new(),
             waits: Waits::default(),
             later: Vec::new(),
             lost_reported: 0,
         };
+        if let Some(btf) = btf.filter(|_| settings.by_cpu && settings.targets != Targets::All) {
+            sampler.choose(&btf, settings.cpus);
+        }
+        sampler.load_programs();
         match &settings.targets {
             Targets::Started => {
                 sampler.know(std::process::id());
@@ -184,7 +239,45 @@ impl Sampler {
             }
         }
         sampler.make_rings()?;
+        if settings.targets == Targets::Started && sampler.chosen.is_some() {
+            // The programs know what has been started.
+            let running = sampler.events.iter().filter(|((_, kind), _)| *kind == Kind::Running);
+            let mut running = running.flat_map(|(_, events)| events);
+            running.try_for_each(|event| perf::enable(event).map_err(Error::Other))?;
+        }
         Ok(sampler)
+    }
+
+    /// Has one event for each CPU, and not for each thread, where that is cheaper, and can be had.
+    fn choose(&mut self, btf: &Btf, cpus: u32) {
+        // What can be had is found out with an event of this thread.
+        drop(self.event(0, 0, Kind::Running));
+        if self.how.cycles {
+            return;
+        }
+        let Ok(mut chosen) = Chosen::watch(btf, self.replaced.as_ref()) else { return };
+        let how = Sampling { on_exec: false, ..self.how };
+        let mut events = BTreeMap::new();
+        for cpu in 0..cpus {
+            match perf::sample(&how, -1, cpu) {
+                Ok(event) if chosen.filter(&event).is_ok() => {
+                    events.insert((cpu, Kind::Running), vec![event]);
+                }
+                // A CPU that is possible, but not there.
+                Err(Errno(libc::ENODEV)) => {}
+                _ => return,
+            }
+        }
+        (self.events, self.chosen) = (events, Some(chosen));
+        self.table = Table::of_chosen();
+    }
+
+    /// Loads the programs that see what is replaced on the stacks of single threads.
+    fn load_programs(&mut self) {
+        let Some(replaced) = &self.replaced else { return };
+        let running = self.chosen.is_none().then_some(Kind::Running);
+        let kinds = [running, self.has_switches.then_some(Kind::Leaving)].into_iter().flatten();
+        self.programs = kinds.filter_map(|kind| Some((kind, replaced.load(kind, None).ok()?))).collect();
     }
 
     /// How long samples may wait to be read: rings are as large as this user may have them.
@@ -244,6 +337,9 @@ impl Sampler {
                     Err(Error::Other(Errno(libc::ESRCH))) => {}
                     added => added?,
                 }
+                if let Some(chosen) = self.chosen.as_ref().filter(|_| has_ended(pid, tid)) {
+                    chosen.forget(tid.unsigned_abs());
+                }
             }
         }
         Ok(())
@@ -251,7 +347,13 @@ impl Sampler {
 
     /// Adds a thread on all CPUs.
     fn add(&mut self, tid: i32, cpus: u32) -> Result<(), Error> {
-        let kinds = [Some(Kind::Running), self.has_switches.then_some(Kind::Leaving)];
+        if let Some(chosen) = &self.chosen {
+            let state = if tid == 0 { State::Launches } else { State::Sampled };
+            let tid = if tid == 0 { mote_sys::process::tid() } else { tid };
+            chosen.choose(tid.unsigned_abs(), state).map_err(Error::Other)?;
+        }
+        let running = self.chosen.is_none().then_some(Kind::Running);
+        let kinds = [running, self.has_switches.then_some(Kind::Leaving)];
         for cpu in 0..cpus {
             for kind in kinds.into_iter().flatten() {
                 let event = match self.event(tid, cpu, kind) {
@@ -259,6 +361,10 @@ impl Sampler {
                     Err(Error::Other(Errno(libc::ENODEV))) => continue,
                     event => event?,
                 };
+                if let Some((_, program)) = self.programs.iter().find(|(of, _)| *of == kind) {
+                    // Without it stacks end at what is replaced.
+                    let _ = perf::set_program(&event, program);
+                }
                 self.events.entry((cpu, kind)).or_default().push(event);
             }
         }
@@ -269,13 +375,19 @@ impl Sampler {
     fn make_rings(&mut self) -> Result<(), Error> {
         for pages in PAGES {
             let first = |(at, events): (&(u32, Kind), &Vec<Fd>)| {
-                events.first().map(|event| Ok((*at, ring(event, pages)?)))
+                events.first().map(|event| Ok(Ring { of: *at, memory: ring(event, pages)?, given: None }))
             };
             let made: Result<Rings, Errno> = self.events.iter().filter_map(first).collect();
             match made {
                 Ok(rings) => (self.rings, self.pages) = (rings, pages),
                 Err(Errno(libc::EPERM | libc::ENOMEM)) => continue,
                 Err(why) => return Err(Error::Other(why)),
+            }
+            if let Some(replaced) = &mut self.replaced {
+                for ((cpu, kind), events) in &self.events {
+                    // As above.
+                    let _ = events.first().map(|first| replaced.send(*kind, *cpu, first));
+                }
             }
             let others = self.events.values().filter_map(|events| events.split_first());
             return others
@@ -325,17 +437,8 @@ impl Sampler {
         // What comes later than this may depend on what has come on another CPU.
         let until = if is_last { u64::MAX } else { clock_gettime(ClockId::Monotonic) };
         let mut items = std::mem::take(&mut self.later);
-        for ((cpu, kind), ring) in &mut self.rings {
-            while let Some(len) = ring.next(&mut self.buffer) {
-                let Some(bytes) = self.buffer.get(..len) else { continue };
-                let item = match Raw::read(bytes, self.how.stack > 0) {
-                    Some(raw) if *kind == Kind::Leaving => {
-                        Some(Item { time: raw.time, what: What::Leaves(raw, *cpu) })
-                    }
-                    Some(raw) => Some(Item { time: raw.time, what: What::Sample(raw, *cpu) }),
-                    None => Record::read(bytes)
-                        .map(|record| Item { time: record.at, what: What::Record(record, *cpu) }),
-                };
+        for ring in &mut self.rings {
+            while let Some(item) = ring.next(&mut self.buffer, self.how.stack > 0) {
                 items.extend(item);
             }
         }
@@ -377,13 +480,16 @@ impl Sampler {
                 }
             }
         }
+        if let Some(replaced) = &self.replaced {
+            self.unwinder.found().into_iter().for_each(|(pid, tops)| replaced.note(pid, tops));
+        }
         if is_last {
             round.samples.extend(self.waits.all(clock_gettime(ClockId::Monotonic)));
         }
         round.news.tidy();
         self.lost_reported += round.lost.iter().map(|(_, count)| count).sum::<u64>();
         // The kernel tells of them with the next record for which there is room: at the end there is none.
-        if is_last && let Some(((cpu, _), _)) = self.rings.first() {
+        if is_last && let Some(Ring { of: (cpu, _), .. }) = self.rings.first() {
             let lost = self.events().filter_map(|event| perf::lost(event).ok()).sum::<u64>();
             let more = lost.saturating_sub(self.lost_reported);
             round.lost.extend((self.how.counts_lost && more > 0).then_some((*cpu, more)));
@@ -405,6 +511,12 @@ impl Sampler {
         let processes = self.table.pids().filter_map(|pid| self.table.seen(pid, at, How::Mapped)).collect();
         News { processes, threads: Vec::new() }
     }
+}
+
+/// Whether a thread is gone, or is a zombie: its id may be another one's soon.
+fn has_ended(pid: u32, tid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+    status.map_or(true, |text| text.contains("\nState:\tZ") || text.contains("\nState:\tX"))
 }
 
 /// Memory for the records of an event.

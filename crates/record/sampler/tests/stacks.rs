@@ -2,8 +2,9 @@
 
 use mote_sampler::{Error, Round, Sampler, Settings, Targets};
 use mote_symbol::Image;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const SOURCE: &str = r#"
@@ -46,8 +47,13 @@ fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
-fn opened(targets: Targets, stack: u32) -> Option<Sampler> {
-    match Sampler::open(&Settings { frequency: 997, stack, off_cpu: false, cpus: cpus(), targets }) {
+/// How threads are sampled.
+fn settings(targets: Targets, stack: u32) -> Settings {
+    Settings { frequency: 997, stack, off_cpu: false, cpus: cpus(), by_cpu: true, targets }
+}
+
+fn opened(settings: &Settings) -> Option<Sampler> {
+    match Sampler::open(settings) {
         Ok(sampler) => Some(sampler),
         Err(why @ Error::Forbidden(_)) => {
             mote_skip::skip(format_args!("{why}"));
@@ -73,9 +79,11 @@ fn run(mut sampler: Sampler, program: &Path) -> (u32, Vec<Round>) {
 #[test]
 fn are_whole_without_frame_pointers() {
     let dir = tempfile::tempdir().expect("a directory");
-    for flags in [&["-O2", "-fomit-frame-pointer"][..], &["-O0"], &["-O2", "-static"], &["-O2", "-s"]] {
+    let flags = [&["-O2", "-fomit-frame-pointer"][..], &["-O0"], &["-O2", "-static"], &["-O2", "-s"]];
+    for (flags, by_cpu) in flags.into_iter().zip([true, false].into_iter().cycle()) {
         let Some(program) = program(dir.path(), flags) else { return };
-        let Some(sampler) = opened(Targets::Started, 8192) else { return };
+        let settings = Settings { by_cpu, ..settings(Targets::Started, 8192) };
+        let Some(sampler) = opened(&settings) else { return };
         let (pid, rounds) = run(sampler, &program);
         let image = Image::open(&program).expect("just built");
         let samples: Vec<_> = rounds.iter().flat_map(|round| &round.samples).collect();
@@ -113,7 +121,8 @@ fn of_a_process_that_runs_and_by_frame_pointers() {
     let Some(program) = program(dir.path(), &["-O2", "-fno-omit-frame-pointer"]) else { return };
     for stack in [8192, 0] {
         let mut child = Command::new(&program).spawn().expect("it was just built");
-        let Some(mut sampler) = opened(Targets::Processes(vec![child.id()]), stack) else {
+        let settings = settings(Targets::Processes(vec![child.id()]), stack);
+        let Some(mut sampler) = opened(&settings) else {
             let _ = child.kill().and_then(|()| child.wait());
             return;
         };
@@ -134,14 +143,44 @@ fn of_a_process_that_runs_and_by_frame_pointers() {
 }
 
 #[test]
-fn what_cannot_be_sampled_is_told() {
-    let none = Settings {
-        frequency: 99,
-        stack: 0,
-        off_cpu: false,
-        cpus: cpus(),
-        targets: Targets::Processes(vec![u32::MAX >> 2]),
+fn of_a_process_and_what_it_forks_and_of_no_other() {
+    [true, false].into_iter().for_each(of_a_process_and_what_it_forks);
+}
+
+fn of_a_process_and_what_it_forks(by_cpu: bool) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(program) = program(dir.path(), &["-O2"]) else { return };
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "read line; \"$0\"; exit"]).arg(&program).stdin(Stdio::piped());
+    let mut shell = shell.spawn().expect("every machine has it");
+    let settings = Settings { by_cpu, ..settings(Targets::Processes(vec![shell.id()]), 8192) };
+    let Some(mut sampler) = opened(&settings) else {
+        let _ = shell.kill().and_then(|()| shell.wait());
+        return;
     };
+    sampler.enable().expect("it was opened");
+    let mut other = Command::new(&program).spawn().expect("it was just built");
+    shell.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    let (mut samples, mut processes) = (Vec::new(), Vec::new());
+    while shell.try_wait().expect("a child").is_none() {
+        let round = sampler.round(false);
+        samples.extend(round.samples);
+        processes.extend(round.news.processes);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = other.kill().and_then(|()| other.wait());
+    let forked = processes.iter().find(|one| one.maps.iter().any(|map| Path::new(&map.path) == program));
+    let forked = forked.expect("the shell has run it").pid;
+    let of_forked = samples.iter().filter(|sample| sample.pid == forked).count();
+    assert!(of_forked > 20 && forked != shell.id(), "{of_forked} of {}", samples.len());
+    let shells = |pid: u32| pid == forked || pid == shell.id();
+    assert!(samples.iter().all(|sample| shells(sample.pid)));
+    assert!(processes.iter().all(|one| one.pid != other.id()), "its mappings are none of ours");
+}
+
+#[test]
+fn what_cannot_be_sampled_is_told() {
+    let none = settings(Targets::Processes(vec![u32::MAX >> 2]), 0);
     assert_eq!(Sampler::open(&none).expect_err("no process"), Error::Gone(u32::MAX >> 2));
 }
 
@@ -150,7 +189,7 @@ fn samples_that_nobody_reads_are_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let Some(program) = program(dir.path(), &["-O2"]) else { return };
     let targets = Targets::Started;
-    let settings = Settings { frequency: 10_000, stack: 32 << 10, off_cpu: false, cpus: cpus(), targets };
+    let settings = Settings { frequency: 10_000, ..settings(targets, 32 << 10) };
     let mut sampler = match Sampler::open(&settings) {
         Ok(sampler) => sampler,
         Err(why) => {

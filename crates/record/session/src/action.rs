@@ -210,6 +210,8 @@ pub enum Letter {
         /// The request that this comes from.
         ticket: Option<Ticket>,
     },
+    /// Another copy of the library in the process replaces return addresses (`mote_wire::Message::Replaces`).
+    Replaces(u64),
     /// It is to switch everything off.
     Stop,
 }
@@ -223,7 +225,7 @@ impl Letter {
             Letter::Refused(Refusal::Memory) => Some(Receipt::RefusedMemory),
             Letter::Filters { .. } => Some(Receipt::Filters),
             Letter::Invitation { ticket, .. } => Some(Receipt::Invitation(*ticket)),
-            Letter::Refused(_) | Letter::Ids(_) | Letter::Stop => None,
+            Letter::Refused(_) | Letter::Ids(_) | Letter::Replaces(_) | Letter::Stop => None,
         }
     }
 }

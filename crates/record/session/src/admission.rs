@@ -167,7 +167,7 @@ impl Session {
             Receipt::Welcome | Receipt::Renew(None) => {}
             Receipt::Renew(Some(old)) => self.renewed(id, old, done.is_ok(), now),
             Receipt::RefusedMemory => self.refused(id, done.is_ok()),
-            Receipt::Filters => self.filters_sent(id, done),
+            Receipt::Filters => self.filters_sent(id, done, now),
             Receipt::Invitation(ticket) => self.invited(ticket, done.is_ok()),
         }
     }
@@ -199,8 +199,17 @@ impl Session {
             exe: std::mem::take(&mut seen.exe),
             maps: std::mem::take(&mut seen.maps),
         };
-        // Of a process that is known only what is new.
-        self.known.note_maps(hello.pid, &mut process.maps);
+        // Of a program that is known only what is new.
+        let begins = hello.how == How::Start;
+        let is_other = self.known.note_maps(hello.pid, begins, &mut process.maps);
+        match begins {
+            true if is_other => self.known.note_program(pid),
+            true => how(How::Library).clone_into(&mut process.how),
+            false => {}
+        }
+        if is_process && let Some(find) = self.known.replaces(pid) {
+            self.send(id, Letter::Replaces(find));
+        }
         self.act(Action::Admitted { peer: id, pid: hello.pid, is_process });
         if is_process {
             self.act(Action::Cooperate(id));

@@ -1,8 +1,8 @@
 //! What processes say, and what becomes of it.
 
-use crate::action::Action;
+use crate::action::{Action, Letter};
 use crate::events::Announced;
-use crate::peer::PeerId;
+use crate::peer::{Peer, PeerId};
 use crate::problems::Kind;
 use crate::session::{Now, Session};
 use mote_sys::Errno;
@@ -121,6 +121,13 @@ impl Session {
         let pid = peer.pid;
         self.act(Action::Listens(id));
         self.part(id);
+        if ready.replaces != 0 && self.known.replaces(pid) != Some(ready.replaces) {
+            self.known.note_replaces(pid, ready.replaces);
+            let of_it = |peer: &Peer| peer.pid == pid && peer.is_process() && peer.listens();
+            for other in self.peers.that(of_it).into_iter().filter(|other| *other != id) {
+                self.send(other, Letter::Replaces(ready.replaces));
+            }
+        }
         if ready.late_ms > 0 {
             self.problems.note_missing();
             let text = format!(

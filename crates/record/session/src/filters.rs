@@ -13,6 +13,7 @@ use crate::rules::RuleList;
 use mote_bpf::{Entry, Environment, Insn, Word, environment, verify};
 use mote_filter::{Compiled, Decision, Diagnostic, Emitted, Maps, Missing, Rule, Side, compile, fits};
 use mote_layout::cooperation::READABLE_BYTES;
+use mote_layout::functions::{PROVIDER, asked_for};
 use mote_layout::parse::Description;
 use mote_layout::tracer;
 use mote_pattern::Pattern;
@@ -34,6 +35,8 @@ pub struct Filters {
     keeps_on_fault: bool,
     /// The maps of all rules.
     pub maps: Maps,
+    /// Patterns of functions that are sampled now, as rules have asked for that.
+    sampled: Vec<String>,
     dispositions: Vec<Disposition>,
     programs: Vec<Loaded>,
     serial: u64,
@@ -100,6 +103,7 @@ impl Filters {
             exclude: settings.exclude.iter().map(|text| Pattern::new(text)).collect(),
             keeps_on_fault: settings.keeps_on_fault,
             maps: Maps::with_names(settings.names.clone()),
+            sampled: Vec::new(),
             dispositions: Vec::new(),
             programs: Vec::new(),
             serial: 0,
@@ -154,6 +158,11 @@ impl Filters {
     /// The name of an event that programs have a number for.
     pub fn event(&self, number: u64) -> Option<&str> {
         self.maps.event(number)
+    }
+
+    /// The pattern of functions that programs have a number for.
+    pub fn function_pattern(&self, number: u64) -> Option<&str> {
+        self.maps.function_pattern(number)
     }
 
     /// Whether any rule names words that all processes share.
@@ -212,6 +221,30 @@ impl Filters {
         meant + objects - self.objects.len()
     }
 
+    /// Has the functions of these patterns sampled from now on, and no others.
+    pub(crate) fn sample(&mut self, patterns: Vec<String>, scope: &mut Scope<'_>) {
+        self.sampled = patterns;
+        for id in 0..scope.events.len() {
+            let text = scope.events.text(id).unwrap_or_default();
+            let wanted = mote_layout::parse::parse(text).ok().and_then(|event| self.as_asked_for(&event));
+            let place = self.dispositions.get_mut(id as usize);
+            if let (Some(wanted), Some(place)) = (wanted, place.filter(|place| Some(**place) != wanted)) {
+                *place = wanted;
+                self.stale = true;
+            }
+        }
+    }
+
+    /// What becomes of an event of a function that is sampled when a rule asks for that; `None` of other events.
+    fn as_asked_for(&self, event: &Description<'_>) -> Option<Disposition> {
+        let mut patterns = asked_for(event.text).filter(|_| event.provider == PROVIDER)?;
+        let is_asked_for = patterns.any(|pattern| self.sampled.iter().any(|wanted| wanted == pattern));
+        let (provider, name) = (event.provider, event.name);
+        let is_excluded = || self.exclude.iter().any(|pattern| pattern.matches(provider, name));
+        let is_on = is_asked_for && !is_excluded() && !self.rules.was_taken_back(provider, name);
+        Some(if is_on { Disposition::Unfiltered } else { Disposition::Off })
+    }
+
     fn decide_all(&mut self, scope: &mut Scope<'_>) {
         self.programs.clear();
         self.dispositions.clear();
@@ -238,6 +271,9 @@ impl Filters {
     }
 
     fn disposition(&mut self, event: &Description<'_>, scope: &mut Scope<'_>) -> Disposition {
+        if let Some(disposition) = self.as_asked_for(event) {
+            return disposition;
+        }
         let name = (event.provider, event.name);
         if self.exclude.iter().any(|pattern| pattern.matches(name.0, name.1)) {
             return Disposition::Off;

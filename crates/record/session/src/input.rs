@@ -117,6 +117,8 @@ pub enum Input<'i> {
     Snapshot(u64, Result<String, String>),
     /// What was in the rings when this number was asked for is in the figures.
     Figures(u64),
+    /// Rules have functions sampled from now on: those of these patterns, and no others.
+    Sample(Vec<String>),
     /// Answer to [`crate::Action::MakeWords`]: the words are there, or why not, for a person.
     Words(Result<(), String>),
     /// A signal has arrived that asks for the end.

@@ -11,6 +11,8 @@ pub(crate) struct Known {
     /// The processes, and the mappings of each that the journal has: begin and path.
     maps: HashMap<u32, HashSet<(u64, String)>>,
     threads: BTreeSet<u32>,
+    /// In which processes a copy of the library replaces return addresses, and where its function for that is.
+    replace: HashMap<i32, u64>,
 }
 
 impl Known {
@@ -24,10 +26,32 @@ impl Known {
         self.users.insert(pid, uid);
     }
 
-    /// Notes a process, and leaves of its mappings those that are new.
-    pub(crate) fn note_maps(&mut self, pid: u32, maps: &mut Vec<Map>) {
+    /// Notes a process, which has begun a program if `begins`, and leaves of its mappings those that are new. Returns
+    /// whether the program is another one than was known: there may be several copies of the library in one, each of
+    /// which says hello when it begins.
+    pub(crate) fn note_maps(&mut self, pid: u32, begins: bool, maps: &mut Vec<Map>) -> bool {
         let known = self.maps.entry(pid).or_default();
+        let is_same = maps.first().is_some_and(|first| known.contains(&(first.start, first.path.clone())));
+        if begins && !is_same {
+            known.clear();
+        }
         maps.retain(|map| known.insert((map.start, map.path.clone())));
+        !is_same
+    }
+
+    /// A copy of the library in the process `pid` replaces return addresses.
+    pub(crate) fn note_replaces(&mut self, pid: i32, find: u64) {
+        self.replace.insert(pid, find);
+    }
+
+    /// Whether one does, and where its function for that is.
+    pub(crate) fn replaces(&self, pid: i32) -> Option<u64> {
+        self.replace.get(&pid).copied()
+    }
+
+    /// The process `pid` has another program now.
+    pub(crate) fn note_program(&mut self, pid: i32) {
+        self.replace.remove(&pid);
     }
 
     /// Counts a thread that has had an event, once.
@@ -56,13 +80,19 @@ mod tests {
         };
         let mut known = Known::default();
         let mut maps = vec![map(1, "a"), map(2, "b")];
-        known.note_maps(7, &mut maps);
+        assert!(known.note_maps(7, true, &mut maps));
         assert_eq!(maps.len(), 2);
         let mut maps = vec![map(1, "a"), map(2, "c")];
-        known.note_maps(7, &mut maps);
+        assert!(!known.note_maps(7, true, &mut maps), "another copy of the library");
         assert_eq!(maps, [map(2, "c")]);
-        known.note_maps(8, &mut maps);
+        known.note_maps(8, true, &mut maps);
         assert_eq!(maps, [map(2, "c")], "another process");
+        let mut maps = vec![map(3, "d"), map(2, "b")];
+        assert!(known.note_maps(7, true, &mut maps), "another program");
+        assert_eq!(maps.len(), 2);
+        let mut maps = vec![map(9, "e"), map(2, "b")];
+        known.note_maps(7, false, &mut maps);
+        assert_eq!(maps, [map(9, "e")]);
         assert_eq!(known.count(), (2, 0));
     }
 

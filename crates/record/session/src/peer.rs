@@ -41,6 +41,8 @@ pub struct Peer {
     pub(crate) has_more: bool,
     /// The newest filters that it was sent.
     pub(crate) generation: u32,
+    /// Since when its connection has had no room for these.
+    pub(crate) full_since: Option<Instant>,
     /// The group that it shares rings with.
     pub(crate) group: Option<GroupId>,
     /// The rings that are made for it, and what happens when they are there.
@@ -95,6 +97,7 @@ impl Peer {
             announced: None,
             has_more: false,
             generation: 0,
+            full_since: None,
             group: None,
             awaits: None,
             is_admitted: false,

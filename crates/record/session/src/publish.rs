@@ -7,8 +7,13 @@ use crate::input::SendError;
 use crate::peer::{Peer, PeerId};
 use crate::problems::Kind;
 use crate::selection::Decided;
-use crate::session::Session;
+use crate::session::{Now, Session};
+use mote_sys::Errno;
 use mote_wire::ID_ON;
+use std::time::Duration;
+
+/// For how long a process may leave its connection full before that is said.
+const FULL_MAX: Duration = Duration::from_secs(5);
 
 impl Session {
     /// Publishes the events that were announced in this round, and answers the processes that wait for ids. Those of a
@@ -101,12 +106,28 @@ impl Session {
         false
     }
 
+    /// Sends the newest filters again where there was no room for them. Those that wait for ids get them when these are
+    /// published.
+    pub(crate) fn send_filters_again(&mut self) {
+        for id in self.peers.that(|peer| peer.full_since.is_some() && peer.announced.is_none()) {
+            if self.send_filters(id)
+                && let Some(peer) = self.peers.get_mut(id)
+            {
+                // It needs none any more.
+                peer.full_since = None;
+            }
+        }
+    }
+
     /// The newest filters were taken by a process, or not. Then those events stay off whose ids it waits for.
-    pub(crate) fn filters_sent(&mut self, id: PeerId, done: Result<(), SendError>) {
+    pub(crate) fn filters_sent(&mut self, id: PeerId, done: Result<(), SendError>, now: Now) {
         let Some(peer) = self.peers.get_mut(id) else { return };
         let pid = peer.pid;
         match done {
-            Ok(()) => self.send_ids(id),
+            Ok(()) => {
+                peer.full_since = None;
+                self.send_ids(id);
+            }
             // It has ended: nothing of it is missing.
             Err(SendError::Gone) => {}
             Err(SendError::Locked) => {
@@ -120,8 +141,14 @@ impl Session {
                 peer.generation = 0;
                 self.no_memory(pid, &why);
             }
-            Err(SendError::System(why)) => {
+            // It reads what it has first: rules may change faster than a program's sites.
+            Err(SendError::System(Errno(libc::EAGAIN)))
+                if now.at.duration_since(*peer.full_since.get_or_insert(now.at)) < FULL_MAX =>
+            {
                 peer.generation = 0;
+            }
+            Err(SendError::System(why)) => {
+                (peer.generation, peer.full_since) = (0, None);
                 let text =
                     format!("process {pid} cannot be sent its filters: {why}; it is recorded as before");
                 self.problem(Kind::Filters, pid, text);

@@ -106,6 +106,9 @@ impl Session {
             Input::Asked { ticket, number } => self.waiting.asked(ticket, number),
             Input::Snapshot(number, came_to) => self.snapshot(number, &came_to),
             Input::Figures(number) => self.figures(number, ""),
+            Input::Sample(patterns) => {
+                self.change_rules(|filters, scope| filters.sample(patterns, scope));
+            }
             Input::Words(made) => self.words_made(made),
             Input::Signal { signal, command } => self.signal(signal, command),
             Input::Outlook(outlook) => self.outlook(&outlook, now),
@@ -171,6 +174,7 @@ impl Session {
 
     fn tick(&mut self, now: Now) {
         self.publish_all();
+        self.send_filters_again();
         self.conclude();
         self.close_silent(now);
         self.answer_old_figures(now);

@@ -16,6 +16,10 @@ pub const NO_PACKETS: &str = "`pt snapshot` needs a hardware trace of which the 
 pub const NO_PROFILE: &str =
     "`profile for` needs samples: begin the recording with such a rule, or with --profile";
 
+/// What a person is told of rules that ask for samples of functions which are not known since the recording began.
+pub(crate) const NO_FUNCTIONS: &str = "finds its functions when a recording begins, and this one was begun without \
+                                       that pattern: begin another one with the rule, or record all their calls (-f)";
+
 /// What a person is told of rules that do something about events, and record none.
 pub const NO_EVENT: &str = "no event is chosen, so nothing would be recorded: --on says what to do when an event occurs, \
                             -e and -k say which events to record; add for example -e '*'";
@@ -40,6 +44,8 @@ pub struct Settings {
     pub keeps_last_packets: bool,
     /// Threads are sampled.
     pub is_profiled: bool,
+    /// Patterns of functions of which samples can be asked for.
+    pub functions: Vec<String>,
     /// The kernel's events are recorded, too.
     pub has_kernel: bool,
     /// The recorder's user.
@@ -60,12 +66,13 @@ pub struct Settings {
 impl Settings {
     pub(crate) fn capabilities(&self) -> Capabilities {
         let Settings { is_flight_recorder, keeps_last_packets, is_profiled, has_kernel, .. } = *self;
-        Capabilities { is_flight_recorder, keeps_last_packets, is_profiled, has_kernel }
+        let functions = self.functions.clone();
+        Capabilities { is_flight_recorder, keeps_last_packets, is_profiled, functions, has_kernel }
     }
 }
 
 /// What can be asked of a recording beside events of processes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Capabilities {
     /// Snapshots can be taken.
     pub(crate) is_flight_recorder: bool,
@@ -73,6 +80,8 @@ pub(crate) struct Capabilities {
     pub(crate) keeps_last_packets: bool,
     /// Samples can be asked for.
     pub(crate) is_profiled: bool,
+    /// Patterns of functions of which samples can be asked for.
+    pub(crate) functions: Vec<String>,
     /// The kernel's events are recorded, too.
     pub(crate) has_kernel: bool,
 }
@@ -82,7 +91,7 @@ impl Capabilities {
     ///
     /// # Errors
     /// What is missing, for a person.
-    pub(crate) fn check(self, rules: &[Rule], kernel: &[Rule]) -> Result<(), String> {
+    pub(crate) fn check(&self, rules: &[Rule], kernel: &[Rule]) -> Result<(), String> {
         if rules.iter().chain(kernel).any(Rule::snapshots) && !self.is_flight_recorder {
             return Err(NO_SNAPSHOTS.to_owned());
         }
@@ -91,6 +100,10 @@ impl Capabilities {
         }
         if rules.iter().chain(kernel).any(Rule::profiles) && !self.is_profiled {
             return Err(NO_PROFILE.to_owned());
+        }
+        let mut sampled = rules.iter().chain(kernel).flat_map(Rule::sampled_functions);
+        if let Some(pattern) = sampled.find(|pattern| !self.functions.iter().any(|known| known == pattern)) {
+            return Err(format!("`fperf \"{pattern}\"` {NO_FUNCTIONS}"));
         }
         if rules.iter().any(Rule::asks_kernel) && !self.has_kernel {
             return Err(NEEDS_KERNEL.to_owned());

@@ -1,5 +1,6 @@
 //! A plan as bytes (`mote_layout::functions`).
 
+use crate::Known;
 use mote_layout::functions::{
     Counter, Counts, Guard, HEADER_BYTES, MAGIC, Memory, Probe, VALUE_BYTES, Value,
 };
@@ -17,6 +18,8 @@ pub(crate) struct Parts {
     pub(crate) counts: Option<Counts>,
     /// The number of its callers; 0 for none.
     pub(crate) callers: u64,
+    /// Where some calls have to return to.
+    pub(crate) known: Known,
     /// Each with its NUL.
     pub(crate) texts: Vec<u8>,
 }
@@ -35,7 +38,9 @@ impl Parts {
         let values = self.values.len() * VALUE_BYTES;
         let counters: Vec<u64> = self.counters.iter().flat_map(|counter| counter.to_words()).collect();
         let counted = size_of_val(counters.as_slice());
-        let mut code = (HEADER_BYTES + records + values + counted + self.texts.len()) as u64;
+        let known: Vec<u64> = self.known.code.iter().flat_map(|code| [code.start, code.end]).collect();
+        let more = counted + size_of_val(known.as_slice());
+        let mut code = (HEADER_BYTES + records + values + more + self.texts.len()) as u64;
         let mut memories = Vec::new();
         for (address, len, bytes) in pieces {
             let code_len = bytes.len() as u64;
@@ -48,11 +53,14 @@ impl Parts {
         let [number, rows, row_bytes] = self.counts.map_or([0; 3], Counts::to_words);
         let header =
             [MAGIC, code, pieces_count, probes, guards, values, texts, tick, 0, self.budget, counted];
-        let header = header.into_iter().chain([number, rows, row_bytes, self.callers]).collect::<Vec<u64>>();
+        let functions = &self.known.functions;
+        let rest = [functions.start, functions.end, self.known.code.len() as u64];
+        let header = header.into_iter().chain([number, rows, row_bytes, self.callers]).chain(rest);
+        let header = header.collect::<Vec<u64>>();
         let words = header.iter().chain(&memories).chain(&others);
         let mut bytes: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend(self.values.iter().flat_map(|value| value.to_bytes()));
-        bytes.extend(counters.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.extend(counters.iter().chain(&known).flat_map(|word| word.to_le_bytes()));
         bytes.extend_from_slice(&self.texts);
         pieces.iter().for_each(|(_, _, code)| bytes.extend_from_slice(code));
         bytes

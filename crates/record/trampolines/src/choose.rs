@@ -1,14 +1,15 @@
 //! From patterns to a plan: the functions of a running process that a person means.
 
+use crate::known::Known;
+use crate::left_alone::{is_called_by_code_of_v8, returns_its_own_way};
 use crate::values::{Fields, counted, declared, given, sampled};
-use crate::{By, CallsAre, Counting, Request, Space, plan_jumps};
+use crate::{By, CallsAre, Counting, Request, Sampling, Space, plan_jumps};
 use mote_functions::{Function, Lists, Object, Pattern, Values, similar_names};
 use mote_journal::Map;
-use mote_layout::functions::{Counts, PROVIDER, Scope, Value, function_of};
+use mote_layout::functions::{Counts, PROVIDER, Scope, Value, function_of, write_asked_for};
 use mote_symbol::mapped::{self, FileId, Mapped};
 use mote_symbol::{Image, demangle, names, separate_symbols};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub struct Choice {
     pub plan: Vec<u8>,
     /// How many functions it has.
     pub probes: usize,
+    /// How many of these are sampled when a rule asks for that.
+    pub asked: usize,
     /// Patterns that name a file which is not loaded yet.
     pub awaited: Vec<String>,
     /// The files that the process has code of, those that were known among them.
@@ -84,49 +87,6 @@ pub enum Nothing {
     AllRefused(String),
 }
 
-/// Functions that return more than once, or elsewhere than they were called from, or look at where that is: a probe
-/// would stand in for their return address. Names of the C library and of compilers' runtimes.
-const LEFT_ALONE: [&str; 38] = [
-    "_setjmp",
-    "setjmp",
-    "__setjmp",
-    "sigsetjmp",
-    "__sigsetjmp",
-    "_longjmp_unwind",
-    "getcontext",
-    "setcontext",
-    "vfork",
-    "__vfork",
-    "clone",
-    "__clone",
-    "clone3",
-    "__clone3",
-    "__clone_internal",
-    "__restore_rt",
-    "_start",
-    "__libc_start_main",
-    "__libc_start_call_main",
-    "_init",
-    "_fini",
-    "dlopen",
-    "dlmopen",
-    "dlsym",
-    "dlvsym",
-    "__libc_dlopen_mode",
-    "_dl_open",
-    "_dl_sym",
-    "mcount",
-    "_mcount",
-    "__fentry__",
-    "__morestack",
-    "__tls_get_addr",
-    "__tls_get_addr_slow",
-    "__cyg_profile_func_enter",
-    "__cyg_profile_func_exit",
-    "_dl_relocate_static_pie",
-    "__gmon_start__",
-];
-
 /// Which patterns have to mean functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
@@ -139,8 +99,11 @@ pub enum Needs {
 /// The functions that are wanted of processes.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'w> {
-    /// What they are called.
+    /// What they are called, those of `asked` among them.
     pub patterns: &'w [Pattern],
+    /// Those of the patterns whose functions are sampled when a rule asks for that, unless another pattern means them,
+    /// too.
+    pub asked: Asked<'w>,
     /// Those of them whose calls have to be around calls of the others; none where these are wanted anywhere.
     pub callers: &'w [Pattern],
     /// The number by which these callers are known; not 0.
@@ -153,6 +116,15 @@ pub struct Wanted<'w> {
     pub number: u64,
     /// A tick's nanoseconds, as in [`crate::plan`].
     pub tick: u64,
+}
+
+/// Functions that are sampled when a rule asks for that.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'w> {
+    /// How many of all patterns they have: the last ones.
+    pub patterns: usize,
+    /// How they are sampled.
+    pub sampling: Option<&'w Sampling>,
 }
 
 /// Chooses functions of a process, and plans probes in them: of the files that are not `known`, which were looked at
@@ -172,7 +144,7 @@ pub fn choose(
     needs: Needs,
     known: &HashSet<FileId>,
 ) -> Result<Choice, Nothing> {
-    let Wanted { patterns, callers, callers_number, lists, calls, number, tick } = wanted;
+    let Wanted { patterns, asked, callers, callers_number, lists, calls, number, tick } = wanted;
     let mut files = known.clone();
     let (objects, _) = Object::of_process(pid, lists, &mut files);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
@@ -187,33 +159,25 @@ pub fn choose(
     if mapped::has_shadow_stack(pid) {
         return Err(Nothing::ShadowStack);
     }
-    let mut chosen = all_meant(&objects, patterns);
+    let mut chosen = all_meant(&objects, patterns, asked);
     let mut refused: BTreeMap<String, usize> = BTreeMap::new();
-    let mut refuse =
-        |why: &dyn fmt::Display, count: usize| *refused.entry(why.to_string()).or_default() += count;
-    let all = chosen.len();
-    chosen.retain(|(object, function, _)| {
-        let is_named = |name: &str| is_left_alone(names::plain(name));
-        function.address != object.found.entry
-            && !object.name().starts_with(UNWINDER)
-            && !function.name.as_deref().is_some_and(is_named)
-    });
-    if chosen.len() < all {
-        refuse(&"they return in ways of their own", all - chosen.len());
-    }
+    let known = if return_by_stubs(calls, callers) { Known::of(pid, &objects) } else { Known::default() };
+    leave_alone(&mut chosen, calls, &known, &mut refused);
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
     let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function, _)| code_of(object, function)).collect();
-    let (requests, undeclared) = requested(&chosen, &codes, calls, callers);
+    let (requests, undeclared) = requested(&chosen, &codes, (calls, asked.sampling), callers, &known);
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
     let planned = plan_jumps(
         &requests,
         &mut space,
         tick,
-        (calls, number),
-        if callers.is_empty() { 0 } else { callers_number },
+        (calls, asked.sampling, number),
+        (if callers.is_empty() { 0 } else { callers_number }, known),
     );
-    planned.refused.iter().for_each(|(_, why)| refuse(why, 1));
-    if planned.done.is_empty() && !requests.is_empty() {
+    for (_, why) in &planned.refused {
+        *refused.entry(why.to_string()).or_default() += 1;
+    }
+    if planned.done.is_empty() && !refused.is_empty() {
         return Err(Nothing::AllRefused(said(&refused)));
     }
     let counted = match (calls, planned.counts) {
@@ -224,8 +188,10 @@ pub fn choose(
         (CallsAre::Counted(_), None) => return Err(Nothing::NoCounts),
         _ => None,
     };
+    let is_asked = |index: usize| matches!(chosen.get(index), Some((_, _, Calls::Asked(_))));
     Ok(Choice {
         probes: planned.done.len(),
+        asked: planned.done.iter().filter(|(index, _)| is_asked(*index)).count(),
         plan: planned.bytes,
         awaited,
         files,
@@ -233,6 +199,42 @@ pub fn choose(
         undeclared,
         counted,
     })
+}
+
+/// Takes away those that cannot have a probe, as their return addresses are looked at; counts them by why.
+fn leave_alone(
+    chosen: &mut Vec<Chosen<'_>>,
+    calls: &CallsAre,
+    known: &Known,
+    refused: &mut BTreeMap<String, usize>,
+) {
+    let mut leave = |why: &str, is_left: &dyn Fn(&Chosen<'_>) -> bool| {
+        let before = chosen.len();
+        chosen.retain(|one| !is_left(one));
+        if chosen.len() < before {
+            *refused.entry(why.to_owned()).or_default() += before - chosen.len();
+        }
+    };
+    leave("they return in ways of their own", &|(object, function, _)| {
+        function.address == object.found.entry
+            || object.name().starts_with(UNWINDER)
+            || function.name.as_deref().is_some_and(returns_its_own_way)
+    });
+    // The way of those whose returns are counted, too, does not look where they return to.
+    let all = matches!(calls, CallsAre::Counted(Counting { returns: true, .. })) || known.code.is_empty();
+    leave("their runtime looks where they return to; --count by itself counts them", &|(
+        object,
+        function,
+        _,
+    )| {
+        known.is_about(function.address.wrapping_add(object.shift))
+            && (all || function.name.as_deref().is_some_and(is_called_by_code_of_v8))
+    });
+}
+
+/// Whether calls return by stubs: all but those of which only the entries are counted, wherever they are.
+fn return_by_stubs(calls: &CallsAre, callers: &[Pattern]) -> bool {
+    !callers.is_empty() || !matches!(calls, CallsAre::Counted(Counting { returns: false, .. }))
 }
 
 /// The names of planned functions' events, without the provider.
@@ -245,32 +247,39 @@ fn names_of(requests: &[Request<'_>], done: &[(usize, By)]) -> Vec<String> {
 
 /// What is to be planned of functions, with their code; and how many have not the values that are wanted.
 fn requested<'o>(
-    chosen: &[(&'o Object, &'o Function, &'o Values)],
+    chosen: &[Chosen<'o>],
     codes: &'o [Vec<u8>],
-    calls: &CallsAre,
+    (calls, sampling): (&CallsAre, Option<&Sampling>),
     callers: &[Pattern],
+    known: &Known,
 ) -> (Vec<Request<'o>>, usize) {
-    let mut known = HashSet::new();
+    let mut names = HashSet::new();
     let mut undeclared = 0;
     let mut requests: Vec<Request<'o>> = Vec::new();
-    for ((object, function, values), code) in chosen.iter().zip(codes) {
-        let fields = match calls {
-            CallsAre::Recorded => fields_of(object, function, values),
-            CallsAre::Sampled(sampling) => Some(sampled(sampling)),
-            CallsAre::Counted(counting) => Some(counted(*counting)),
+    for ((object, function, wanted), code) in chosen.iter().zip(codes) {
+        let (mut text, mut scope) = (String::new(), scope_of(object, function, callers));
+        let fields = match (wanted, calls) {
+            (Calls::Asked(patterns), _) => {
+                let _ = write_asked_for(&mut text, patterns.iter());
+                scope = Scope::Anywhere;
+                sampling.map(sampled)
+            }
+            (Calls::All(values), CallsAre::Recorded) => fields_of(object, function, values),
+            (_, CallsAre::Sampled(sampling)) => Some(sampled(sampling)),
+            (_, CallsAre::Counted(counting)) => Some(counted(*counting)),
         };
         undeclared += usize::from(fields.is_none());
         let Fields { lines, mut values } = fields.unwrap_or_default();
-        let scope = scope_of(object, function, callers);
-        // A caller's calls go the longer way.
-        if scope == Scope::Caller && values.is_empty() {
+        let address = function.probed_at().wrapping_add(object.shift);
+        // Calls of a caller, and those that are looked at, go the longer way.
+        if (scope == Scope::Caller || known.is_about(address)) && values.is_empty() {
             values.push(Value::DURATION);
         }
         requests.push(Request {
-            event: description(object, function, &lines, &mut known),
+            event: description(object, function, (&text, &lines), &mut names),
             values,
             scope,
-            address: function.probed_at().wrapping_add(object.shift),
+            address,
             function,
             code,
             current: None,
@@ -323,21 +332,39 @@ fn missing(
     }
 }
 
-/// The functions that patterns mean, with the values that are wanted of each.
-fn all_meant<'o>(
-    objects: &'o [Object],
-    patterns: &'o [Pattern],
-) -> Vec<(&'o Object, &'o Function, &'o Values)> {
+/// What is wanted of a function's calls.
+#[derive(Clone, Debug)]
+enum Calls<'o> {
+    /// All of them, with these values.
+    All(&'o Values),
+    /// Samples, when a rule asks for one of these patterns.
+    Asked(Vec<&'o Pattern>),
+}
+
+/// A function that is meant, and the object that it is of.
+type Chosen<'o> = (&'o Object, &'o Function, Calls<'o>);
+
+/// The functions that patterns mean, with what is wanted of each.
+fn all_meant<'o>(objects: &'o [Object], patterns: &'o [Pattern], asked: Asked<'_>) -> Vec<Chosen<'o>> {
     let mut chosen = Vec::new();
+    let (all, asked) =
+        patterns.split_at_checked(patterns.len().saturating_sub(asked.patterns)).unwrap_or_default();
     for object in objects {
         for function in &object.found.functions {
-            let patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
-            let meant: Vec<&Pattern> =
-                patterns.filter(|pattern| object.is_meant(function, pattern)).collect();
-            let values =
-                meant.iter().map(|pattern| &pattern.values).find(|values| **values != Values::Nothing);
-            if !meant.is_empty() {
-                chosen.push((object, function, values.unwrap_or(&Values::Nothing)));
+            let meant = |patterns: &'o [Pattern]| -> Vec<&'o Pattern> {
+                let patterns = patterns.iter().filter(|pattern| may_mean(object, pattern));
+                patterns.filter(|pattern| object.is_meant(function, pattern)).collect()
+            };
+            let of_all = meant(all);
+            let mut values = of_all.iter().map(|pattern| &pattern.values);
+            let values = values.find(|values| **values != Values::Nothing).unwrap_or(&Values::Nothing);
+            if !of_all.is_empty() {
+                chosen.push((object, function, Calls::All(values)));
+                continue;
+            }
+            let asked = meant(asked);
+            if !asked.is_empty() {
+                chosen.push((object, function, Calls::Asked(asked)));
             }
         }
     }
@@ -451,14 +478,6 @@ const LINKER: &str = "ld-linux";
 /// Functions without a name of GCC's unwinder look at their own return addresses, and at those of their callers.
 const UNWINDER: &str = "libgcc_s";
 
-/// What names begin with of functions that look through the stack, or that such functions look for: the dynamic
-/// linker's ways to other libraries, the unwinder's, and those that V8 has compiled for its own stacks.
-const LEFT_ALONE_FROM: [&str; 5] = ["_dl_runtime_", "_dl_tlsdesc_", "_Unwind_", "uw_", "Builtins_"];
-
-fn is_left_alone(name: &str) -> bool {
-    LEFT_ALONE.contains(&name) || LEFT_ALONE_FROM.iter().any(|begin| name.starts_with(begin))
-}
-
 /// The first bytes of a function, or of its placeholder, from the file.
 fn code_of(object: &Object, function: &Function) -> Vec<u8> {
     let mut code = vec![0; CODE_BYTES];
@@ -482,7 +501,12 @@ fn fields_of(object: &Object, function: &Function, values: &Values) -> Option<Fi
 
 /// The description of a function's event. Two functions of one name are told apart by their files, and if that is not
 /// enough by their addresses.
-fn description(object: &Object, function: &Function, fields: &str, known: &mut HashSet<String>) -> String {
+fn description(
+    object: &Object,
+    function: &Function,
+    (text, fields): (&str, &str),
+    known: &mut HashSet<String>,
+) -> String {
     let bare = event_name(function);
     let mut name = bare.clone();
     if known.contains(&name) {
@@ -494,7 +518,7 @@ fn description(object: &Object, function: &Function, fields: &str, known: &mut H
     known.insert(name.clone());
     let (file, line) = object.place(function).unwrap_or_else(|| (object.name(), 0));
     let file: String = file.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    format!("mote1\n{PROVIDER}:{name}\n6 {file}:{line}\n\n{fields}")
+    format!("mote1\n{PROVIDER}:{name}\n6 {file}:{line}\n{text}\n{fields}")
 }
 
 /// A function's name as an event's: without parameters and generic arguments.

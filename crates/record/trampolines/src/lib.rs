@@ -21,14 +21,17 @@ mod bytes;
 mod calls;
 mod choose;
 mod counters;
+mod known;
+mod left_alone;
 mod memory;
 mod passed;
 mod space;
 mod values;
 
 pub use calls::{CallsAre, Counting};
-pub use choose::{Choice, CountedFunctions, Meant, Needs, Nothing, Wanted, choose};
-pub use counters::{Counted, Sampling, counters, usual_counters};
+pub use choose::{Asked, Choice, CountedFunctions, Meant, Needs, Nothing, Wanted, choose};
+pub use counters::{Counted, Sampling, USUAL_BUDGET, counters, usual_counters};
+pub use known::Known;
 pub use space::Space;
 
 use arch::{Candidate, Entry};
@@ -119,27 +122,26 @@ pub fn plan(requests: &[Request<'_>], space: &mut Space, tick: u64) -> Planned {
     plan_with(bytes::Parts::default(), true, requests, space, tick)
 }
 
-/// As [`plan`], by jumps only; `calls` says what becomes of the calls. Where they are counted the plan has `number`;
-/// `callers` is the number of those callers that have to be around some calls, 0 where there are none.
+/// As [`plan`], by jumps only; `calls` says what becomes of the calls, and `asked` of those that are sampled when a
+/// rule asks for that. Where they are counted the plan has `number`; `callers` is the number of those callers that have
+/// to be around some calls, 0 where there are none, and `known` is where some have to return to.
 #[must_use]
 pub fn plan_jumps(
     requests: &[Request<'_>],
     space: &mut Space,
     tick: u64,
-    (calls, number): (&CallsAre, u64),
-    callers: u64,
+    (calls, asked, number): (&CallsAre, Option<&Sampling>, u64),
+    (callers, known): (u64, Known),
 ) -> Planned {
-    let mut parts = bytes::Parts { callers, ..bytes::Parts::default() };
-    match calls {
-        CallsAre::Recorded => {}
-        CallsAre::Sampled(sampling) => {
-            parts.counters = sampling.counters.iter().map(|counted| counted.counter).collect();
-            parts.budget = sampling.budget;
-        }
-        // For all functions that are asked for: those that are refused leave words free.
-        CallsAre::Counted(counting) => {
-            parts.counts = Counts::new(number, counting.cpus, requests.len() * counting.words());
-        }
+    let mut parts = bytes::Parts { callers, known, ..bytes::Parts::default() };
+    let sampling = if let CallsAre::Sampled(sampling) = calls { Some(sampling) } else { asked };
+    if let Some(sampling) = sampling {
+        parts.counters = sampling.counters.iter().map(|counted| counted.counter).collect();
+        parts.budget = sampling.budget;
+    }
+    // For all functions that are asked for: those that are refused leave words free.
+    if let CallsAre::Counted(counting) = calls {
+        parts.counts = Counts::new(number, counting.cpus, requests.len() * counting.words());
     }
     plan_with(parts, false, requests, space, tick)
 }
@@ -298,7 +300,7 @@ impl Planner<'_> {
             address: entry.address,
             body,
             target: placed.target,
-            copy: body + arch::CALL_BYTES,
+            copy: body + entry.copy_at(),
             text: self.parts.texts.len() as u32,
             values: (self.parts.values.len() as u32, request.values.len() as u32),
             guards: guards.iter().fold(0, |bits, (distance, _)| bits | 1 << distance),

@@ -100,7 +100,7 @@ fn requests(functions: &[(Function, Vec<u8>)]) -> Vec<Request<'_>> {
         let event = format!("mote1\n{:x}", function.address);
         requests.push(Request {
             event,
-            values: Vec::new(),
+            values: support::values(requests.len()),
             scope: Scope::Anywhere,
             address: function.address,
             function,

@@ -46,7 +46,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Record(cmd::record::Args),
+    Record(Box<cmd::record::Args>),
     View(cmd::view::Args),
     Report(cmd::report::Args),
     Export(cmd::export::Args),

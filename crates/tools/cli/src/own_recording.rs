@@ -58,6 +58,7 @@ impl RecordArgs {
             under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
+            sampling: None,
             output: match &self.output {
                 Some(path) => path.clone(),
                 None => cmd::record::default_output(&self.command)
@@ -74,6 +75,7 @@ impl RecordArgs {
             ctf: Ctf::V1_8,
             duration: self.duration.map(Duration::from_nanos),
             clock: None,
+            stack: 0,
             kernel: None,
             profile: None,
             hardware: None,

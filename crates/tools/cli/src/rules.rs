@@ -118,7 +118,9 @@ impl clap::Args for Rules {
                 "Make histograms of a value of the events of the -e or -k before it, by keys, instead of recording \
                  them",
             ),
-            many(ON, "RULE", "What to do when an event occurs: PATTERN [if EXPR] do ACTION, ...; for kernel events \
+            many(ON, "RULE", "What to do when an event occurs: PATTERN [if EXPR] do ACTION, ... (record, count, hist, \
+                              last, set, clear, emit, snapshot, pt snapshot TIME, profile for TIME, fperf \"FUNCTIONS\" \
+                              for TIME, speculate, commit, discard and others: docs/filters.md); for kernel events \
                               give it after a -k, or begin PATTERN with their family (sched:, syscalls:)"),
             many(FILE, "FILE.o", "Filters compiled by clang for bpf, each in a section filter/PATTERN")
                 .value_parser(clap::value_parser!(PathBuf)),
@@ -202,7 +204,10 @@ fn groups(matches: &ArgMatches) -> Result<Vec<Group>, String> {
 
 /// The events of the functions that a pattern means. Of generic functions and parameters they say nothing, and of their
 /// files only where there are several of one name.
-fn events_of(pattern: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// For a person: the pattern is none.
+pub(crate) fn events_of(pattern: &str) -> Result<Vec<String>, String> {
     let pattern = Pattern::new(pattern)?;
     Ok(match pattern.name() {
         name if name.is_empty() || name.contains(['<', '(', ' ']) => vec![format!("{PROVIDER}:*")],

@@ -16,6 +16,11 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// The report of a run of which nothing was lost.
+fn whole_report(args: &[&str]) -> Option<Value> {
+    report(args).inspect(|report| assert_eq!(report["counters"]["lost"], 0, "{report}"))
+}
+
 /// The report of a run with these arguments, or a loud skip without the rights.
 fn report(args: &[&str]) -> Option<Value> {
     let dir = tempfile::tempdir().expect("a directory");
@@ -37,7 +42,6 @@ fn report(args: &[&str]) -> Option<Value> {
         text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{}", said(&output)));
     let report: Value = serde_json::from_str(last).expect("JSON");
     assert_eq!(report["type"], "report", "{text}");
-    assert_eq!(report["counters"]["lost"], 0, "{text}");
     Some(report)
 }
 
@@ -67,10 +71,10 @@ fn wrong_words_are_refused_with_a_hint() {
 fn a_read_that_waits_is_shown_only_when_it_is_named() {
     // So long that the reader is there before, on a busy machine, too.
     let script = "(sleep 3; echo x) | cat";
-    let Some(report_of_all) = report(&["--", "sh", "-c", script]) else { return };
+    let Some(report_of_all) = whole_report(&["--", "sh", "-c", script]) else { return };
     assert_eq!(call(&report_of_all, "read")["slow"], 0);
     assert!(report_of_all["counters"]["waited_by_request"].as_u64() >= Some(1), "{report_of_all}");
-    let Some(named) = report(&["--threshold", "read=50ms", "--", "sh", "-c", script]) else { return };
+    let Some(named) = whole_report(&["--threshold", "read=50ms", "--", "sh", "-c", script]) else { return };
     assert!(call(&named, "read")["slow"].as_u64() >= Some(1), "{named}");
     let worst = named["worst"].as_array().expect("worst");
     let read = worst.iter().find(|call| call["syscall"] == "read").expect("the read");
@@ -84,6 +88,8 @@ fn a_read_that_waits_is_shown_only_when_it_is_named() {
 fn thresholds_learn_what_is_normal() {
     let copy = "dd if=/dev/zero of=/dev/null bs=1 count=2000000 2>/dev/null";
     let args = ["--adaptive", "p99", "--interval", "50ms", "--threshold", "*=5s", "--", "sh", "-c", copy];
+    // A machine that is slower from one moment to the next has every call above what was learned,
+    // more than rings hold: calls may be lost here, and counted.
     let Some(report) = report(&args) else { return };
     let write = call(&report, "write");
     let (threshold, p50) = (write["threshold_ns"].as_u64(), write["p50_ns"].as_u64());
@@ -128,7 +134,7 @@ fn who_waits_for_a_throttled_one_is_told_of_it() {
     let procs = group.0.join("cgroup.procs").display().to_string();
     let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done";
     let script = format!("sh -c 'echo 0 >{procs}; {work}' | cat");
-    let Some(report) = report(&["--threshold", "read=50ms", "--", "sh", "-c", &script]) else { return };
+    let Some(report) = whole_report(&["--threshold", "read=50ms", "--", "sh", "-c", &script]) else { return };
     let worst = report["worst"].as_array().expect("worst");
     let read =
         worst.iter().find(|call| call["comm"] == "cat").unwrap_or_else(|| panic!("cat waits: {report}"));
@@ -147,7 +153,7 @@ fn a_running_process_is_watched_until_it_ends() {
         Command::new("sh").args(["-c", "i=0; while [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done"]).spawn();
     let sleeper = sleeper.as_mut().expect("sh runs");
     let pid = sleeper.id().to_string();
-    let watched = report(&["--threshold", "wait4=50ms", "-p", &pid]);
+    let watched = whole_report(&["--threshold", "wait4=50ms", "-p", &pid]);
     sleeper.wait().expect("it ends");
     let Some(report) = watched else { return };
     assert!(call(&report, "wait4")["slow"].as_u64() >= Some(3), "{report}");

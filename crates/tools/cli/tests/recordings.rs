@@ -108,6 +108,7 @@ impl Place {
             ctf: Ctf::V1_8,
             duration: None,
             clock: None,
+            stack: 0,
             kernel: None,
             profile: None,
             hardware: None,
@@ -117,6 +118,7 @@ impl Place {
             under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
+            sampling: None,
             command: words.to_vec(),
         }
     }

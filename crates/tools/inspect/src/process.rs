@@ -7,7 +7,7 @@ use crate::arch::{SITE_BYTES, state_of};
 use crate::error::Error;
 use crate::event::{Carrier, Engine, Event, Site, State};
 use crate::file::{self, Image, Segment};
-use mote_layout::site::{PROBED, SWITCH_OFFSET, Switch};
+use mote_layout::site::{PROBED, STACK, SWITCH_OFFSET, Switch};
 use mote_symbol::mapped::{self, FileId};
 use mote_sys::mem::PAGE_BYTES;
 use std::collections::HashMap;
@@ -180,7 +180,7 @@ fn switch(memory: &File, bias: u64, site: &Site) -> Option<u32> {
 /// What runs the filter of the site's event.
 fn filter(memory: &File, bias: u64, site: &Site) -> Option<Engine> {
     let word = switch(memory, bias, site)?;
-    match word & !PROBED {
+    match word & !(PROBED | STACK) {
         word if word == Switch::Filtered as u32 => Some(Engine::Jit),
         word if word == Switch::Interpreted as u32 => Some(Engine::Interpreter),
         _ => None,

@@ -4,9 +4,11 @@
 //! `channel-never-freed`: a [`Channel`] lives as long as the process, also when its session has ended: its memory is
 //! private then (`Writer::forsake`), and no thread reads what is written there.
 
+use crate::stack;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use mote_ring::writer::{Former, MapError};
-use mote_ring::{Geometry, Writer};
+use mote_loss::Cause;
+use mote_ring::writer::{Former, MapError, Payload};
+use mote_ring::{Direct, Geometry, Record, Writer};
 use mote_sync::thread;
 use mote_sys::fd::Fd;
 use mote_sys::mem::Mapping;
@@ -18,8 +20,10 @@ pub(crate) const ADDRESS_BITS: u32 = 48;
 
 /// The channel of a session, for the life of the process.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub struct Channel {
     pub(crate) writer: Writer,
+    /// Most bytes of the thread's stack that go with each record ([`crate::stack`]); 0: none.
+    pub(crate) stack: u32,
     /// The session's number, below [`SESSIONS_MAX`]; the next session with this number has another channel.
     pub(crate) session: usize,
     /// How many sessions the process had joined by then, this one included; may wrap around.
@@ -42,7 +46,7 @@ impl Channel {
     /// `EINVAL` when sizes and memfd do not go together; as mmap(2).
     pub(crate) fn map(
         memfd: &Fd,
-        (whose, geometry): (Whose, Geometry),
+        (whose, geometry, stack): (Whose, Geometry, u32),
         session: usize,
         joined: u32,
     ) -> Result<&'static Channel> {
@@ -53,9 +57,72 @@ impl Channel {
             return Err(Errno(libc::ENOMEM));
         }
         // SAFETY: fresh memory of the right size; pages are aligned for any type.
-        unsafe { place.write(Channel { writer, session, joined, own }) };
+        unsafe { place.write(Channel { writer, stack, session, joined, own }) };
         // SAFETY: just written, and never freed.
         Ok(unsafe { &*place })
+    }
+
+    /// The shortest way for an event of this id, which takes nothing else along.
+    pub(crate) fn direct(&'static self, id: u16) -> Option<Direct> {
+        if self.stack == 0 { Direct::to(&self.writer, id) } else { None }
+    }
+
+    /// Writes a record. What became of it is counted in the ring.
+    ///
+    /// # Safety
+    /// The payload's bytes must be readable: for `Words` up to the end of the last 8-byte word.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    #[inline(always)]
+    pub unsafe fn write(&self, record: Record<'_>) {
+        if self.stack == 0 {
+            // SAFETY: the caller's promise.
+            let _ = unsafe { self.writer.write(record) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.write_behind_stack(record) };
+        }
+    }
+
+    /// As [`Channel::write`], for a small record, of `len` bytes at `from`. Its parts stay in registers.
+    ///
+    /// # Safety
+    /// The bytes must be readable up to the end of the last 8-byte word.
+    ///
+    /// # Signal safety
+    /// Callable from a handler.
+    #[inline(always)]
+    pub unsafe fn write_words(&self, tag: u16, thread: u32, from: *const u8, len: usize) {
+        if self.stack == 0 {
+            // SAFETY: the caller's promise.
+            let _ = unsafe { self.writer.write_words(tag, thread, from, len) };
+        } else {
+            let payload = Payload::Words { from, len };
+            // SAFETY: the caller's promise.
+            unsafe { self.write_behind_stack(Record { tag, thread, payload }) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`Channel::write`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_behind_stack(&self, record: Record<'_>) {
+        self.with_stack(record, &mut |record| {
+            // SAFETY: the caller's promise; a stack is readable as far as it is copied.
+            let _ = unsafe { self.writer.write(record) };
+        });
+    }
+
+    /// Has a record written as it is, or with a stack in front if the session wants one. One that has too many parts
+    /// for that is lost, which is counted.
+    pub(crate) fn with_stack(&self, record: Record<'_>, write: &mut dyn FnMut(Record<'_>)) {
+        if self.stack == 0 {
+            write(record);
+        } else if !stack::in_front(self.stack, record, write) {
+            self.writer.lose(Cause::TooBig);
+        }
     }
 
     /// Whether its rings are this process's alone.

@@ -8,7 +8,7 @@
 
 use crate::hold::INTERNAL;
 use crate::link::Links;
-use crate::{dealing, leaving, locked, own_work, session, trust, waiting};
+use crate::{dealing, leaving, locked, own_work, session, stack, trust, waiting};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use mote_sys::fd::{self, Fd};
@@ -182,6 +182,7 @@ fn serve(number: usize, links: &mut Links) -> Next {
                 }
                 Ok(Message::Look { agents }) if leaving::is_last(agents) => return Next::End,
                 Ok(Message::MayCall) => tsc::allow_calls(),
+                Ok(Message::Replaces { find }) => stack::take_replaces(find),
                 _ => {}
             }
         }

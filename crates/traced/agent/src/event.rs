@@ -39,15 +39,16 @@ use crate::channel::{ADDRESS_BITS, Channel};
 use crate::filter::{self, Engine, Filter};
 use crate::multicast::{Destination, Destinations, Multicast, Multicasts, Verdicts};
 use crate::speculation::by_key;
+use crate::stack::Here;
 use crate::{channel, shared, speculation};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use mote_layout::context::{DROP, KEPT, RECORD, SPECULATE};
-use mote_layout::site::{PROBED, SWITCH_OFFSET, Switch};
+use mote_layout::site::{PROBED, STACK, SWITCH_OFFSET, Switch};
 use mote_ring::direct::WriteTo;
 use mote_ring::timing::{Noted, Noting};
 use mote_ring::writer::Payload;
-use mote_ring::{Direct, Record, Writer};
+use mote_ring::{Direct, Record};
 
 /// Address of no filter, in the gate of an event that is off.
 const CLOSED: *mut Filter = core::ptr::without_provenance_mut(1);
@@ -118,12 +119,7 @@ impl Event {
     /// # Cost
     /// One load.
     #[inline(always)]
-    pub fn destination(&self) -> Option<(&'static Writer, u16)> {
-        self.one().map(|(channel, id)| (&channel.writer, id))
-    }
-
-    #[inline(always)]
-    fn one(&self) -> Option<(&'static Channel, u16)> {
+    pub fn destination(&self) -> Option<(&'static Channel, u16)> {
         // Acquire pairs with the release in `send`: the channel's fields are set.
         let word = self.destination.load(Ordering::Acquire);
         if word == 0 {
@@ -140,6 +136,26 @@ impl Event {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.switch.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a session wants stacks with the event: the function of ours that the program calls notes where it is
+    /// ([`crate::stack::Here`]) before the event is recorded. Never so while there is a shortest way.
+    ///
+    /// # Cost
+    /// One load and one test.
+    #[inline(always)]
+    pub fn has_stack(&self) -> bool {
+        self.switch.load(Ordering::Relaxed) & STACK != 0
+    }
+
+    /// Does something that may record the event, in a function that the program has called, into which this is inlined.
+    #[inline(always)]
+    pub fn noting_here<R>(&self, work: impl FnOnce() -> R) -> R {
+        if self.has_stack() {
+            core::hint::cold_path();
+            return Here::now().have(work);
+        }
+        work()
     }
 
     /// Whether the program has probes of its own at the event.
@@ -325,7 +341,7 @@ impl Event {
 
     /// The one destination with its filter as it is now, which may be behind a multicast. In a read section.
     fn own_filter(&self) -> Option<Destination> {
-        let (channel, id) = self.one()?;
+        let (channel, id) = self.destination()?;
         let gate = self.gate.load(Ordering::Acquire);
         match multicast_of(gate) {
             // SAFETY: `gate-outlives-section`; the caller is in a read section.
@@ -380,7 +396,7 @@ impl Event {
                 // SAFETY: the caller's promise.
                 kept if kept & 0xff == KEPT => unsafe { by_key::write(channel, record, kept) },
                 // SAFETY: the caller's promise. What became of the record is counted in the ring.
-                _ => drop(unsafe { channel.writer.write(record) }),
+                _ => unsafe { channel.write(record) },
             }
         };
         match (Verdicts::of(verdict), multicast_of(self.gate.load(Ordering::Acquire))) {
@@ -390,12 +406,12 @@ impl Event {
                 .iter()
                 .for_each(|to| deliver(to.channel, to.id, verdicts.for_session(to.channel))),
             (Some(verdicts), None) => {
-                if let Some((channel, id)) = self.one() {
+                if let Some((channel, id)) = self.destination() {
                     deliver(channel, id, verdicts.for_session(channel));
                 }
             }
             (None, _) => {
-                if let Some((channel, id)) = self.one() {
+                if let Some((channel, id)) = self.destination() {
                     deliver(channel, id, verdict);
                 }
             }
@@ -422,7 +438,7 @@ impl Event {
         }
         let mut all = Destinations::NOWHERE;
         if gate != CLOSED
-            && let Some((channel, id)) = self.one()
+            && let Some((channel, id)) = self.destination()
         {
             all.put(Destination { channel, filter: filter_of(gate), id });
         }
@@ -445,7 +461,7 @@ impl Event {
         settled: bool,
     ) -> bool {
         let old = multicast_of(self.gate.load(Ordering::Acquire));
-        let one = self.one().map(|(channel, _)| channel);
+        let one = self.destination().map(|(channel, _)| channel);
         let may_stand_alone =
             |only: &&Destination| one.map_or(settled, |one| core::ptr::eq(one, only.channel));
         match to.only().filter(may_stand_alone) {
@@ -468,7 +484,7 @@ impl Event {
                     // Ordering C.
                     self.destination.store(0, Ordering::Release);
                 }
-                self.set_switch(switch(to) as u32);
+                self.set_switch(switch(to));
             }
         }
         if let Some(old) = old {
@@ -480,8 +496,7 @@ impl Event {
     fn send_to_one(&self, only: &Destination) {
         // An event that is on already, and stays as it is, keeps its way.
         let open = only.filter.is_null();
-        let direct =
-            open.then(|| Direct::to(&only.channel.writer, only.id)).flatten().map_or(0, Direct::word);
+        let direct = open.then(|| only.channel.direct(only.id)).flatten().map_or(0, Direct::word);
         // Ordering D.
         if self.direct.load(Ordering::Relaxed) != direct {
             self.direct.store(0, Ordering::Release);
@@ -494,7 +509,7 @@ impl Event {
         self.direct.store(direct, Ordering::Release);
         let mut all = Destinations::NOWHERE;
         all.put(*only);
-        self.set_switch(switch(&all) as u32);
+        self.set_switch(switch(&all));
     }
 
     /// Sends the event nowhere.
@@ -513,17 +528,19 @@ impl Default for Event {
     }
 }
 
-/// How an event is on that goes to these.
-fn switch(to: &Destinations) -> Switch {
+/// How an event is on that goes to these, for its word.
+fn switch(to: &Destinations) -> u32 {
     let engine = |to: &Destination| {
         // SAFETY: null, or a filter that was made just now or is in force: no thread has freed it.
         unsafe { to.filter.as_ref() }.map(|filter| filter.engine())
     };
-    match to.iter().filter_map(engine).min_by_key(|engine| *engine == Engine::Jit) {
+    let how = match to.iter().filter_map(engine).min_by_key(|engine| *engine == Engine::Jit) {
         None => Switch::Whole,
         Some(Engine::Jit) => Switch::Filtered,
         Some(Engine::Interpreter) => Switch::Interpreted,
-    }
+    };
+    let has_stack = to.iter().any(|to| to.channel.stack != 0);
+    how as u32 | if has_stack { STACK } else { 0 }
 }
 
 /// Writes a record to each of the ways up to the first that is none; see [`Event::each_direct`].

@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::filters::Filters;
 use crate::link::Link;
 use crate::registry::{self, DynamicEvent, Range, Site};
+use crate::stack;
 use crate::subscription::Subscription;
 use crate::switch::{self, Common};
 use mote_ring::Geometry;
@@ -34,6 +35,8 @@ pub(crate) struct Rings {
     memfd: Fd,
     whose: Whose,
     geometry: Geometry,
+    /// Most bytes of a stack that go with each record.
+    stack: u32,
     /// The maps that go with them.
     maps: Option<Fd>,
 }
@@ -41,7 +44,7 @@ pub(crate) struct Rings {
 impl Rings {
     /// Maps them as the channel of the session `number`, the process's `joined`th.
     pub(crate) fn map(&self, number: usize, joined: u32) -> Result<&'static Channel> {
-        Channel::map(&self.memfd, (self.whose, self.geometry), number, joined)
+        Channel::map(&self.memfd, (self.whose, self.geometry, self.stack), number, joined)
     }
 }
 
@@ -49,7 +52,7 @@ impl Rings {
 /// go with them.
 pub(crate) fn fresh_rings(link: &Link, channel: &Channel, filters: &Filters) -> Result<()> {
     let mut scratch = Scratch::new()?;
-    let Rings { memfd, whose, geometry, maps } = rings(link, &mut scratch)?;
+    let Rings { memfd, whose, geometry, maps, .. } = rings(link, &mut scratch)?;
     maps.map_or(Ok(()), |maps| filters.go_over(&maps))?;
     // What was there is forsaken since fork.
     let _former = channel.renew(&memfd, geometry)?;
@@ -65,12 +68,12 @@ pub(crate) fn rings(link: &Link, scratch: &mut Scratch) -> Result<Rings> {
     let (_, into) = scratch.buffers();
     let mut received = link.answer(into)?;
     let bytes = into.get(..received.len).unwrap_or(&[]);
-    let Ok(Message::Welcome(whose, geometry)) = Message::decode(bytes) else {
+    let Ok(Message::Welcome { whose, geometry, stack }) = Message::decode(bytes) else {
         return Err(Errno(libc::ECONNREFUSED));
     };
     let mut fds = received.fds.iter_mut().filter_map(Option::take);
     let memfd = fds.next().ok_or(Errno(libc::EMFILE))?;
-    Ok(Rings { memfd, whose, geometry, maps: fds.next() })
+    Ok(Rings { memfd, whose, geometry, stack, maps: fds.next() })
 }
 
 /// Announces all events that there are, and says when that is done.
@@ -81,7 +84,7 @@ pub(crate) fn announce_all(
     common: &mut Common,
     late_ms: u32,
 ) -> Result<()> {
-    let mut ready = Ready { late_ms, ..Ready::default() };
+    let mut ready = Ready { late_ms, replaces: stack::replaces(), ..Ready::default() };
     for range in registry::objects() {
         announce_range(link, scratch, wants, common, range, &mut ready)?;
     }
@@ -100,7 +103,7 @@ pub(crate) fn announce_object(
     common: &mut Common,
     range: Range,
 ) -> Result<()> {
-    let mut ready = Ready::default();
+    let mut ready = Ready { replaces: stack::replaces(), ..Ready::default() };
     // Whatever came of it, those that were switched on are told.
     let announced = announce_range(link, scratch, wants, common, range, &mut ready);
     let settled = settle(wants, common, |news| link.send(news, scratch.buffers().0));
@@ -150,6 +153,7 @@ fn ids<'s>(
             Ok(Message::Filters { generation }) => wants.filters.take_in(generation, &received.fds),
             // The agent is awake.
             Ok(Message::Attend) => {}
+            Ok(Message::Replaces { find }) => stack::take_replaces(find),
             Ok(Message::Cooperate { slots }) => common.take_area(link.session, slots, &received.fds),
             _ => return Err(Errno(libc::EPROTO)),
         };

@@ -44,6 +44,7 @@
 //! | `fork` | what happens around fork |
 //! | `hold` | the lock of all that, with signals blocked |
 //! | `leaving` | when the program's last own thread has left |
+//! | [`stack`] | copies of stacks that go with records |
 //! | `own_work` | whether a thread does our work |
 //! | `ending` | when the process has begun to end |
 //! | `locked` | whether the program has locked our thread in |
@@ -111,6 +112,7 @@ mod session;
 mod shared;
 #[cfg(feature = "filters")]
 mod speculation;
+pub mod stack;
 mod subscription;
 mod switch;
 mod switches;
@@ -127,7 +129,7 @@ use without::{filter, loader, shared, speculation};
 
 pub use beginning::Beginning;
 pub use change::ChangeError;
-pub use channel::introduce_thread;
+pub use channel::{Channel, introduce_thread};
 pub use counter::Counter;
 pub use counts::{CountArea, add_counts};
 pub use dealing::{Dealer, Dealing, deal_by};

@@ -1,7 +1,7 @@
 //! The socket to a session: how to get one, and asking with a time limit.
 
 use crate::environment::Place;
-use crate::trust;
+use crate::{stack, trust};
 use core::sync::atomic::{AtomicBool, Ordering};
 use mote_sys::fd::{self, Fd};
 use mote_sys::socket::{self, Received, Wait};
@@ -70,7 +70,9 @@ impl Link {
             Err(_) => at_path(place, hello),
             done => done,
         };
-        Ok(Link { socket: socket?, session })
+        let socket = socket?;
+        stack::known_as(process::pid() as u32);
+        Ok(Link { socket, session })
     }
 
     /// Sends a message.

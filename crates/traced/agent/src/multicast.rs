@@ -172,7 +172,7 @@ impl Verdicts {
 impl Multicast {
     fn new(to: &Destinations, era: u32) -> Multicast {
         let open = to.iter().filter(|to| to.filter.is_null());
-        let ways = open.filter_map(|to| Direct::to(&to.channel.writer, to.id));
+        let ways = open.filter_map(|to| to.channel.direct(to.id));
         let mut direct = [None; SESSIONS_MAX];
         direct.iter_mut().zip(ways).for_each(|(to, way)| *to = Some(way));
         if direct.iter().flatten().count() != to.iter().count() {

@@ -79,8 +79,12 @@ pub(crate) unsafe fn write(channel: &Channel, record: Record<'_>) {
         Kept::Nothing => {}
         Kept::NoRoom { .. } => return writer.lose(Cause::NoSpeculation),
         Kept::Slot(slot) => {
-            // SAFETY: the caller's promise.
-            match unsafe { slot.pool.append(slot.number, writer, &record) } {
+            let mut appended = Ok(());
+            channel.with_stack(record, &mut |record| {
+                // SAFETY: the caller's promise; a stack is readable as far as it is copied.
+                appended = unsafe { slot.pool.append(slot.number, writer, &record) };
+            });
+            match appended {
                 Ok(()) => return,
                 Err(Refused::Full) => return writer.lose(Cause::SpeculationFull),
                 Err(Refused::NoClock) => return writer.lose(Cause::NoClock),
@@ -90,8 +94,8 @@ pub(crate) unsafe fn write(channel: &Channel, record: Record<'_>) {
             }
         }
     }
-    // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { writer.write(record) };
+    // SAFETY: the caller's promise.
+    unsafe { channel.write(record) };
 }
 
 /// Begins to keep the thread's records aside; what it has kept before is forgotten. False when there is no room.

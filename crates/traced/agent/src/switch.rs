@@ -33,6 +33,8 @@ pub(crate) struct Common {
     pub(crate) era: u32,
     /// When an event was taken from the session that it had for its own, last.
     left_at: Option<u64>,
+    /// One was taken since that was noted: asking the clock for each of ten thousand would take as long as all else.
+    has_left: bool,
     /// The session that shares memory with the kernel's programs.
     pub(crate) cooperating: Option<usize>,
     /// How often sites that a breakpoint would have killed a thread in are still to be tried again.
@@ -47,6 +49,7 @@ impl Common {
             numbers: Numbers::new(),
             era: 0,
             left_at: None,
+            has_left: false,
             cooperating: None,
             tries: 0,
         }
@@ -54,17 +57,20 @@ impl Common {
 
     /// Whether an event may go to one session as if there had never been another one.
     fn is_settled(&self) -> bool {
-        self.left_at.is_none() || self.era <= 1
+        self.left_at.is_none() && !self.has_left || self.era <= 1
     }
 
     /// Whether [`Common::settles`] is to be asked again.
     pub(crate) fn is_settling(&self) -> bool {
-        self.left_at.is_some()
+        self.left_at.is_some() || self.has_left
     }
 
     /// True once, when it has come to be settled: [`settle`] is to be called then.
     pub(crate) fn settles(&mut self) -> bool {
         let now = tsc::monotonic_by_call();
+        if core::mem::take(&mut self.has_left) {
+            self.left_at = Some(now);
+        }
         let settles = self.left_at.is_some_and(|left_at| now.saturating_sub(left_at) >= SETTLE_NS);
         if settles {
             self.left_at = None;
@@ -110,9 +116,7 @@ impl Common {
         let settled = self.is_settled();
         let had_one = event.destination().is_some();
         let sent = event.send(to, &mut self.multicasts, self.era, settled);
-        if had_one && event.destination().is_none() {
-            self.left_at = Some(tsc::monotonic_by_call());
-        }
+        self.has_left |= had_one && event.destination().is_none();
         sent
     }
 }
@@ -239,6 +243,9 @@ fn patch(sites: &mut dyn Iterator<Item = (Site, bool)>, ready: &mut Ready) -> bo
     let mut wanted = 0;
     let edits = sites.filter_map(|(site, on)| {
         wanted += 1;
+        if let Site::Function(function) = site {
+            function.quota.want(function.event.is_on());
+        }
         let edit = site.edit(on);
         tested += u32::from(edit.is_none());
         edit

@@ -51,7 +51,7 @@ pub unsafe extern "C" fn mote_record(event: *const Event, fields: *const u8, len
     // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
     // SAFETY: `payload-readable`.
-    unsafe { probe::record(event, fields, len) };
+    event.noting_here(|| unsafe { probe::record(event, fields, len) });
 }
 
 /// Records an event whose packed fields, 16 bytes at most, are the first `len` bytes of `first` and then `second`;
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn mote_record_judged(
     // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
     // SAFETY: `payload-readable`.
-    unsafe { private::record_judged(event, fields, len, verdict) };
+    event.noting_here(|| unsafe { private::record_judged(event, fields, len, verdict) });
 }
 
 /// Asks the event's filter about an occurrence whose context is `words`. 0: it is not to be recorded.
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn mote_judge(event: *const Event, words: *const u64) -> u
     // SAFETY: `event-of-header`.
     let event = unsafe { &*event };
     // SAFETY: the caller's promise.
-    unsafe { event.judge(words) }
+    event.noting_here(|| unsafe { event.judge(words) })
 }
 
 /// Bytes of a text before its NUL; `usize::MAX` when it cannot be read up to there. For events that have a filter:
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn mote_record_fragments(
     // SAFETY: `payload-readable`.
     let list = unsafe { core::slice::from_raw_parts(list, count) };
     // SAFETY: `payload-readable`, and `lengths-do-not-wrap`.
-    unsafe { private::record_fragments(event, list, len, verdict) };
+    event.noting_here(|| unsafe { private::record_fragments(event, list, len, verdict) });
 }
 
 /// Announces the event sites of an object: its section `mote_sites`. Once per object is enough; more does no harm.

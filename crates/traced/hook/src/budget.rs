@@ -15,7 +15,7 @@
 use crate::counters::{self, Thread};
 use crate::facts;
 use crate::ticks;
-use crate::values::Sample;
+use crate::values::{self, Sample};
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -122,7 +122,13 @@ pub(crate) fn take(function: &'static Function) -> Option<Sample> {
         return None;
     }
     let now = tsc::read().unwrap_or(0);
-    let ticks = now.saturating_sub(since.load(Ordering::Relaxed));
+    let mut began = since.load(Ordering::Relaxed);
+    // A session has come to want it a moment ago.
+    if began == 0 {
+        since.store(now, Ordering::Relaxed);
+        began = now;
+    }
+    let ticks = now.saturating_sub(began);
     let sample = Sample {
         since: ticks::nanoseconds(ticks),
         round: round.load(Ordering::Relaxed),
@@ -234,12 +240,15 @@ fn list(first: *mut Function) -> impl Iterator<Item = &'static Function> {
 }
 
 fn deal(dealing: &mut Dealing<'_>) -> Option<i32> {
-    // A session wants all of a plan, or nothing, but for what a person switches by hand.
-    if !sampled().any(|functions| functions.iter().any(|function| function.event.is_on())) {
-        return None;
-    }
     // SAFETY: there is one dealer at a time.
     let bucket = unsafe { &mut *BUCKET.0.get() };
+    // A session wants all of a plan, or nothing, but for what rules want for a time and a person switches by hand.
+    let is_on = |function: &Function| function.event.is_on() && values::is_sampled(function.values);
+    if !sampled().flatten().any(is_on) {
+        bucket.take_in();
+        IS_NEW.store(true, Ordering::Release);
+        return None;
+    }
     let now = tsc::read()?;
     let given = bucket.give_all_due(now);
     let spent = bucket.take_in();
@@ -300,16 +309,20 @@ impl Bucket {
     /// Gives functions of the queue a quota again, as far as there is credit; returns the list of them.
     fn give_all_due(&mut self, now: u64) -> *mut Function {
         if IS_NEW.swap(false, Ordering::Acquire) {
-            // A new recording: all that wait for the former one have their turn, and those that were not limited are.
+            // A new recording, or a time that is sampled: all that wait for the former one have their turn, and those
+            // that were not limited are.
             let budget = BUDGET.load(Ordering::Relaxed);
-            for left in sampled().flatten().map(|function| &function.quota.left) {
+            (self.began, self.cpu, self.credit) = (now, cpu_time(), 0);
+            (self.took, self.timed) = (took(), TIMED.load(Ordering::Relaxed));
+            for Quota { left, since, took, ran, .. } in sampled().flatten().map(|function| &function.quota) {
                 // So many are left that no thread takes the last one meanwhile.
                 if budget != 0 && left.load(Ordering::Relaxed) > QUOTA {
                     left.store(QUOTA, Ordering::Relaxed);
                 }
+                let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+                took.store(self.took, Ordering::Relaxed);
+                ran.store(self.cpu, Ordering::Relaxed);
             }
-            (self.began, self.cpu, self.credit) = (now, cpu_time(), 0);
-            (self.took, self.timed) = (took(), TIMED.load(Ordering::Relaxed));
             self.switched = SWITCHED.load(Ordering::Relaxed);
             return self.give_while(now, self.cpu, |_| true);
         }

@@ -3,11 +3,12 @@
 use crate::arch::Kept;
 use crate::counters::{self, Reading, Thread};
 use crate::stack::{self, Calls, Slot};
-use crate::{budget, callers, counts, ticks, values};
+use crate::{budget, callers, counts, known, ticks, values};
 use core::sync::atomic::AtomicPtr;
 use mote_agent::Function;
+use mote_agent::stack::Here;
 use mote_sys::tsc;
-use probe::Field;
+use probe::{__private as private, Field};
 
 type General = crate::arch::General;
 type Vectors = crate::arch::Vectors;
@@ -33,6 +34,12 @@ pub(crate) extern "C" fn begin(
     }
     if calls.goes_on(place, function) {
         return 0;
+    }
+    // SAFETY: the return address of the function that begins.
+    let to = unsafe { (place as *const usize).read_volatile() };
+    // A stub stands there where a function with a slot has jumped to this one.
+    if !known::may_return(function, to) && !stack::is_in_stubs(to) {
+        return LEFT_OUT;
     }
     let Some(slot) = calls.push() else { return 0 };
     let slot = slot.as_ptr().expose_provenance();
@@ -96,8 +103,15 @@ pub(crate) extern "C" fn record(function: &'static Function, began: u64) -> bool
     function.event.direct().is_some_and(|to| to.write_elapsed(began, tick))
 }
 
-/// Ends the call of `slot`, and records it: by the general way, or after calls that have not returned.
-pub(crate) extern "C" fn end(slot: *const Slot, _: usize, general: *const General, vectors: *const Vectors) {
+/// Ends the call of `slot`, and records it: by the general way, or after calls that have not returned. `frame` is the
+/// frame pointer.
+pub(crate) extern "C" fn end(
+    slot: *const Slot,
+    _: usize,
+    general: *const General,
+    vectors: *const Vectors,
+    frame: usize,
+) {
     // SAFETY: `slot-filled`.
     let call = unsafe { slot.read_volatile() };
     let slot = slot.expose_provenance();
@@ -111,7 +125,7 @@ pub(crate) extern "C" fn end(slot: *const Slot, _: usize, general: *const Genera
     let timing = is_sampled.then(budget::Timing::begin);
     give_up(&mut calls, call.place, slot);
     // SAFETY: what the code hands over.
-    record_generally(slot, &call, Some(unsafe { Kept::new(general, vectors) }), calls.counters());
+    record_generally(slot, &call, Some((unsafe { Kept::new(general, vectors) }, frame)), calls.counters());
     calls.free(slot);
     timing.into_iter().for_each(|timing| timing.end(calls.counters()));
 }
@@ -131,9 +145,14 @@ fn give_up(calls: &mut Calls, place: usize, until: usize) {
     calls.give_up(place, until, |slot, call| record_generally(slot, call, None, state));
 }
 
-/// Records or counts the call of `slot`, which has returned with these registers, or not at all. What the thread counts
-/// is in `state`.
-fn record_generally(slot: usize, call: &Slot, kept: Option<Kept<'_>>, state: Option<&AtomicPtr<Thread>>) {
+/// Records or counts the call of `slot`, which has returned with these registers and this frame pointer, or not at all.
+/// What the thread counts is in `state`.
+fn record_generally(
+    slot: usize,
+    call: &Slot,
+    returned: Option<(Kept<'_>, usize)>,
+    state: Option<&AtomicPtr<Thread>>,
+) {
     // SAFETY: `slot-filled` and `records-stay`.
     let function = unsafe { &*call.function };
     leave(function, slot);
@@ -143,14 +162,31 @@ fn record_generally(slot: usize, call: &Slot, kept: Option<Kept<'_>>, state: Opt
     let now = tsc::read().unwrap_or(call.began);
     let duration = ticks::nanoseconds(now.saturating_sub(call.began));
     if function.values.is_empty() {
-        return probe::emit(&function.event, (Field::ready(duration), ()));
+        let fields = (Field::ready(duration), ());
+        return match function.event.has_stack() {
+            true => private::emit_from(fields, &function.event, here(slot, call, returned)),
+            false => probe::emit(&function.event, fields),
+        };
     }
     let now =
         values::is_sampled(function.values).then(|| state.map_or_else(Reading::default, counters::read));
-    if let Some(packed) = stack::values_of(slot) {
-        match kept {
-            Some(kept) => values::end(function, Some(&|origin| kept.word(origin)), duration, now, packed),
-            None => values::end(function, None, duration, now, packed),
-        }
+    let Some(packed) = stack::values_of(slot) else { return };
+    let record = |packed| match returned {
+        Some((kept, _)) => values::end(function, Some(&|origin| kept.word(origin)), duration, now, packed),
+        None => values::end(function, None, duration, now, packed),
+    };
+    match function.event.has_stack() {
+        true => here(slot, call, returned).have(|| record(packed)),
+        false => record(packed),
     }
+}
+
+/// Where the call of `slot` has returned to.
+fn here(slot: usize, call: &Slot, returned: Option<(Kept<'_>, usize)>) -> Here {
+    // SAFETY: `slot-filled` and `records-stay`.
+    let function = unsafe { &*call.function }.address;
+    let registers = returned.map_or([0; 3], |(_, frame)| {
+        [frame, call.place.wrapping_add(size_of::<usize>()), stack::real_return(slot, call)]
+    });
+    Here::behind(function, registers, slot)
 }

@@ -2,6 +2,7 @@
 //! was called, and want to know what that has cost.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use mote_agent::stack::Here;
 use mote_agent::{DynamicEvent, Event, Function, Quota};
 use mote_layout::context::DROP;
 use probe::__private as private;
@@ -83,14 +84,16 @@ fn tell(event: &Event, text: Option<&[u8]>, numbers: &[u64]) {
         len += size_of::<u64>();
     }
     let from = bytes.as_ptr();
-    if !event.is_gated() {
-        // SAFETY: the bytes have room for a word more.
-        return unsafe { probe::record(event, from, len) };
-    }
-    // SAFETY: the words are those of the description.
-    match unsafe { event.judge(words.as_ptr()) } {
-        DROP => {}
-        // SAFETY: as above.
-        verdict => unsafe { private::record_judged(event, from, len, verdict) },
-    }
+    Here::nowhere().have(|| {
+        if !event.is_gated() {
+            // SAFETY: the bytes have room for a word more.
+            return unsafe { probe::record(event, from, len) };
+        }
+        // SAFETY: the words are those of the description.
+        match unsafe { event.judge(words.as_ptr()) } {
+            DROP => {}
+            // SAFETY: as above.
+            verdict => unsafe { private::record_judged(event, from, len, verdict) },
+        }
+    });
 }

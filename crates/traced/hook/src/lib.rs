@@ -6,9 +6,12 @@
 //! event whose site is a place of the program's own code.
 //!
 //! ```text
-//! function ─ jump ▶ body ─ call ▶ entry ─ notes the call, replaces its return address ─▶ copy ─▶ function
-//! function ─ ret ─▶ stub of the slot ─▶ return ─ records the event ─▶ caller
+//! function ─ jump ▶ body ─ jump ▶ entry ─ notes the call in a slot ─▶ stub of the slot ─ call ▶ copy ─▶ function
+//! function ─ ret ─▶ stub of the slot ─▶ return ─ records the event ─ ret ─▶ caller
 //! ```
+//! As the stub calls, and all return in the order of the calls, the processor predicts each return. Where entries are
+//! only counted, the body calls the entry, which returns to the copy.
+//!
 //! Sources: iProbe (Arora et al. 2013, section II: HotPatch, trampolines); the return address as in gprof's and
 //! uftrace's successors, but each call's is one of its own (`stack`): exceptions, longjmp, contexts and threads that
 //! end in the middle find the way.
@@ -20,6 +23,7 @@
 //! | `calls` | what becomes of a call that begins or ends |
 //! | `callers` | in which callers a thread is, where calls are wanted below some only |
 //! | `counts` | calls that are counted, and not recorded |
+//! | `known` | calls whose return addresses a runtime looks for |
 //! | `budget` | how often calls are samples, where only some of them are recorded |
 //! | `counters` | what a thread counts during these |
 //! | `facts` | what is told of that besides |
@@ -61,6 +65,7 @@ mod calls;
 mod counters;
 mod counts;
 mod facts;
+mod known;
 mod load;
 mod stack;
 mod ticks;

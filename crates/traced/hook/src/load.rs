@@ -2,7 +2,7 @@
 
 use crate::counters::Set;
 use crate::counts::{self, Counted, Counters};
-use crate::{arch, budget, callers, stack, ticks, unwinding, values};
+use crate::{arch, budget, callers, known, stack, ticks, unwinding, values};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr};
 use mote_agent::{Callers, Function, Kept, Quota};
@@ -61,13 +61,10 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     if !plan.probes().all(|probe| is_sound(&plan, &probe)) {
         return Err(Errno(libc::EINVAL));
     }
-    // Those whose entries are counted return as they always did.
-    let returns = |probe: Probe| {
-        let is_entered_only = plan.values(&probe).and_then(counts::of) == Some(Counted::Entries);
-        !is_entered_only || probe.scope == Scope::Caller
-    };
-    if plan.probe_count() == 0 || plan.probes().any(returns) {
+    if plan.probe_count() == 0 || plan.probes().any(|probe| returns(&plan, &probe)) {
         let (area, bytes) = stack::reserve().ok_or(Errno(libc::ENOMEM))?;
+        stack::show_tops(arch::tops());
+        mote_agent::stack::set_replaced(arch::finder());
         if !unwinding::describe(area, bytes) {
             return Err(Errno(libc::ENOEXEC));
         }
@@ -91,7 +88,9 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     // SAFETY: fresh memory of this size; pages are aligned for any type.
     unsafe { loaded.write(Loaded { lasting: Lasting::new(resume), plan }) };
     // SAFETY: written just now, and leaked.
-    add_lasting(unsafe { &(*loaded).lasting });
+    let loaded: &'static Loaded = unsafe { &*loaded };
+    known::look_by(&loaded.plan);
+    add_lasting(&loaded.lasting);
     let records: *const Function = records.leak().cast();
     // SAFETY: `map_all` has written as many; they were leaked.
     let functions = unsafe { core::slice::from_raw_parts(records, count) };
@@ -148,7 +147,13 @@ fn read_all(file: &Fd, mut into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a probe's words lie in memory of the plan, its description is a text, and its jump is known here.
+/// Whether calls of a probe's function return by a stub. Those whose entries are counted return as they always did.
+fn returns(plan: &Plan<'_>, probe: &Probe) -> bool {
+    let is_entered_only = plan.values(probe).and_then(counts::of) == Some(Counted::Entries);
+    !is_entered_only || probe.scope == Scope::Caller
+}
+
+/// Whether a probe's words lie in memory of the plan, its description is a text, and its jump and body are known here.
 fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
     let holds =
         |memory: Memory| memory.address.checked_add(RECORD_AT).is_some_and(|first| first <= probe.body);
@@ -157,6 +162,7 @@ fn is_sound(plan: &Plan<'_>, probe: &Probe) -> bool {
     let lies_there = plan.memory_at(probe.body).is_some_and(holds);
     // A breakpoint that stays would kill a thread that comes by with SIGTRAP blocked.
     probe.kind == Kind::Jump
+        && probe.copy.checked_sub(probe.body) == Some(arch::copy_at(returns(plan, probe)))
         && plan.text(probe).is_some()
         && plan.values(probe).is_some_and(is_filled)
         && lies_there
@@ -238,7 +244,7 @@ fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) ->
     sealed.map(|()| Mapped { count, busy })
 }
 
-/// The code that the body of a function calls.
+/// The code that the body of a function leads to.
 fn entry(values: &[[u8; VALUE_BYTES]], callers: Callers) -> usize {
     let (is_below, has_sequences) = (callers.below != 0, mote_sync::rseq::is_found());
     match (values, counts::of(values)) {

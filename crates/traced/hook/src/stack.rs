@@ -1,11 +1,11 @@
-//! The calls under way: a slot for each, and a stub for each slot, which is where the call returns to.
+//! The calls under way: a slot for each, and a stub for each slot, which calls the function and is where it returns to.
 //!
 //! A thread has a region; when its slots are used up, another one, which it finds again. A region is aligned to its
 //! size:
 //!
 //! ```text
-//! 0                   16 Ki                  32 Ki                             64 Ki
-//! | stubs, 16 bytes each |                    | slots, 32 bytes each             |
+//! 0                                 32 Ki                             64 Ki
+//! | stubs, 32 bytes each             | slots, 32 bytes each             |
 //! ```
 //! So a stub knows its slot by its own address, whatever comes to it: a context that has gone over to another thread,
 //! or an unwinder. Slot 0 is the region's header, and its stub holds the address of the code that stubs go to.
@@ -18,12 +18,16 @@
 //! # Handlers
 //! A slot that is not filled has [`NOWHERE`] as its place: above each stack. The thread moves `TOP` first and fills the
 //! slot then; a handler in between finds a call that is outside of its own. When a call ends, the place is taken away
-//! first.
+//! first. The stub's address stands at that place of the stack whenever the slot has it, also while the stack pointer
+//! is above: before the stub calls, and when the function has returned. So a handler on another stack finds it there.
 //!
 //! # Calls that do not return
 //! Exceptions, longjmp, threads that are cancelled. Their slots are noticed when a call begins at their place of the
 //! stack or above, or one ends that is outside of them, if the stub is no longer what stands there as return address.
 //! A context on another stack has its own there still.
+//!
+//! # Profilers
+//! They look from outside, while the thread stands still: `mote_layout::stubs` says what they find.
 
 use crate::arch;
 use crate::counters::Thread;
@@ -32,19 +36,22 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use mote_agent::Function;
+use mote_layout::stubs;
 use mote_sync::{define_word, load_word, store_word};
 use mote_sys::mem::{PAGE_BYTES, read_own};
 use mote_sys::raw::syscall;
 use mote_sys::{process, thread};
 
 define_word!("mote_function_top", "8");
+// What it was before the thread worked on its calls (`Calls`): for profilers, when it is 0.
+define_word!("mote_function_top_before", "8");
 
 /// Bytes of a region.
-pub(crate) const REGION: usize = 64 << 10;
+pub(crate) const REGION: usize = stubs::REGION;
 /// Bytes of a stub.
-pub(crate) const STUB: usize = 16;
+pub(crate) const STUB: usize = stubs::SLOT;
 /// Where the slots begin.
-pub(crate) const SLOTS_AT: usize = REGION / 2;
+pub(crate) const SLOTS_AT: usize = stubs::SLOTS_AT;
 /// Slots of a region, with its header.
 pub(crate) const SLOTS: usize = (REGION - SLOTS_AT) / size_of::<Slot>();
 /// Place of a slot that has no call.
@@ -52,7 +59,7 @@ pub(crate) const NOWHERE: usize = usize::MAX;
 /// Bytes of address space to be tried for all regions.
 const AREA: [usize; 3] = [1 << 30, 256 << 20, 64 << 20];
 /// Most calls in a row that have become others by a jump (tail calls).
-const JUMPS_MAX: usize = 32;
+const JUMPS_MAX: usize = stubs::JUMPS_MAX;
 /// How many regions of threads that may have ended are looked at for each new thread.
 const LOOKS: usize = 8;
 
@@ -70,8 +77,13 @@ pub(crate) struct Slot {
     pub(crate) function: *const Function,
 }
 
-const _: () = assert!(size_of::<Slot>() == 2 * STUB && SLOTS * STUB <= SLOTS_AT);
+const _: () = assert!(size_of::<Slot>() == STUB && SLOTS * STUB <= SLOTS_AT);
 const _: () = assert!(VALUES.is_multiple_of(PAGE_BYTES));
+// As `mote_layout::stubs` says.
+const _: () = assert!(offset_of!(Slot, returns_to) == 0 && offset_of!(Slot, place) == 8);
+
+/// How far from a thread's pointer its two words of tops lie, for profilers ([`mote_layout::stubs`]).
+pub(crate) static TOPS: [AtomicU64; stubs::WORDS] = [const { AtomicU64::new(0) }; _];
 
 /// Slot 0 of a region.
 #[repr(C)]
@@ -98,6 +110,11 @@ static AREA_BYTES: AtomicUsize = AtomicUsize::new(0);
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 /// Which region is looked at next, for one whose thread has ended.
 static NEXT_LOOK: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells profilers where a thread's words of tops are.
+pub(crate) fn show_tops(offsets: [u64; stubs::WORDS]) {
+    TOPS.iter().zip(offsets).for_each(|(to, offset)| to.store(offset, Ordering::Relaxed));
+}
 
 /// Reserves address space for all threads' calls, once; returns it. `None` when there is none.
 pub(crate) fn reserve() -> Option<(usize, usize)> {
@@ -166,10 +183,15 @@ pub(crate) fn values_of(slot: usize) -> Option<&'static mut Packed> {
     Some(unsafe { &mut *packed })
 }
 
-/// The stub that leads to a slot.
-pub(crate) fn stub_of(slot: usize) -> usize {
-    let at = slot % REGION;
-    slot - at + (at - SLOTS_AT) / 2
+/// Where a slot's call returns to: in its stub.
+fn stub_of(slot: usize) -> usize {
+    slot - SLOTS_AT + arch::RETURNS_AT
+}
+
+/// Whether an address lies in the area of stubs.
+pub(crate) fn is_in_stubs(address: usize) -> bool {
+    let area = AREA_AT.load(Ordering::Acquire);
+    address.wrapping_sub(area) < AREA_BYTES.load(Ordering::Relaxed) && area != 0
 }
 
 /// The first free slot of the calling thread; 0 when it has none yet.
@@ -180,6 +202,53 @@ fn top() -> usize {
 /// Makes `slot` and those behind it free.
 fn set_top(slot: usize) {
     store_word!("mote_function_top", slot as u64);
+}
+
+/// Most calls under way that are looked through for return addresses that were replaced.
+const REPLACED_LOOKS: usize = 256;
+
+/// The slot before this one, of the same thread; `None` when there is none.
+fn before(slot: usize) -> Option<usize> {
+    let at = slot.checked_sub(size_of::<Slot>())?;
+    match at % REGION {
+        SLOTS_AT => match header(at - SLOTS_AT)?.before.load(Ordering::Relaxed) {
+            0 => None,
+            region => Some(slot_at(region, SLOTS - 1)),
+        },
+        _ => Some(at),
+    }
+}
+
+/// Where the call of `slot` really returns to: of a function that has come by a jump (tail call), where that one does
+/// that has jumped.
+pub(crate) fn real_return(slot: usize, call: &Slot) -> usize {
+    let mut real = call.returns_to;
+    let calls = core::iter::successors(before(slot), |at| before(*at)).map(read).take(JUMPS_MAX);
+    calls.take_while(|outer| outer.place == call.place).for_each(|outer| real = outer.returns_to);
+    real
+}
+
+/// The return addresses of the thread's calls under way that lie between two addresses: where, and what they really
+/// are, from the innermost call on ([`mote_agent::stack::Replaced`]); `calls` is the slot of a call that is over, or 0.
+///
+/// # Safety
+/// `into` has room for so many.
+pub(crate) unsafe extern "C" fn replaced(
+    calls: usize,
+    from: usize,
+    to: usize,
+    into: *mut [usize; 2],
+    room: usize,
+) -> usize {
+    // SAFETY: the caller's promise.
+    let into = unsafe { core::slice::from_raw_parts_mut(into, room) };
+    let between = from..to;
+    let first = before(if calls == 0 { top() } else { calls });
+    let slots = core::iter::successors(first, |at| before(*at)).map(read).take(REPLACED_LOOKS);
+    let found =
+        slots.filter(|slot| slot.function.addr() > NOT_FILLED.addr() && between.contains(&slot.place));
+    let pairs = into.iter_mut().zip(found);
+    pairs.map(|(to, slot)| *to = [slot.place, slot.returns_to]).count()
 }
 
 /// The calls of the calling thread, while it works on them: what is called meanwhile, by us or by handlers, has no slot
@@ -200,6 +269,7 @@ impl Calls {
         }
         mote_agent::set_own_work(true);
         let top = top();
+        store_word!("mote_function_top_before", top as u64);
         // A thread that begins a call finds no slot, and asks.
         set_top(0);
         Some(Calls { top })
@@ -398,7 +468,7 @@ fn prepare(region: usize) -> Option<usize> {
     header(region)?.counters.store(core::ptr::null_mut(), Ordering::Relaxed);
     let executable = (libc::PROT_READ | libc::PROT_EXEC) as usize;
     // SAFETY: as above; what lies there is code.
-    unsafe { syscall(libc::SYS_mprotect, [region, SLOTS_AT / 2, executable, 0, 0, 0]) }.ok()?;
+    unsafe { syscall(libc::SYS_mprotect, [region, SLOTS_AT, executable, 0, 0, 0]) }.ok()?;
     Some(region)
 }
 

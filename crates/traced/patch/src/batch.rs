@@ -52,6 +52,7 @@ use crate::arch::{self, HOP, Head, TRAP, serialise};
 use crate::code::{Code, SITE_BYTES};
 use crate::hop::may_hop;
 use crate::lock::PatchGuard;
+use crate::remap::{Buffers, Done};
 use crate::table::{BATCH, Published};
 use crate::trap::TABLE;
 use crate::write::{Memory, NO_PAGES, Pages, Writer};
@@ -72,6 +73,11 @@ impl Change {
     /// instruction may be shorter.
     pub(crate) fn can_hop(&self) -> bool {
         self.to.place().is_none() && arch::can_hop(self.addr) && may_hop()
+    }
+
+    /// Whether guards come to be there, which threads have to be able to take.
+    pub(crate) fn brings_guards(&self) -> bool {
+        matches!(self.to, Code::On(place) if place.guards != 0)
     }
 
     /// What has to stand between the old bytes and the new ones, if anything: guards stand before a jump lies between
@@ -104,12 +110,19 @@ pub(crate) struct Batch {
 pub(crate) struct Room {
     pub(crate) batch: Batch,
     pub(crate) pages: Pages,
+    pub(crate) buffers: Buffers,
+    pub(crate) done: Done,
 }
 
 struct Shelf(UnsafeCell<Room>);
 // SAFETY: `room` gives it to the holder of the lock only.
 unsafe impl Sync for Shelf {}
-static ROOM: Shelf = Shelf(UnsafeCell::new(Room { batch: Batch::NONE, pages: NO_PAGES }));
+static ROOM: Shelf = Shelf(UnsafeCell::new(Room {
+    batch: Batch::NONE,
+    pages: NO_PAGES,
+    buffers: Buffers::NONE,
+    done: [false; BATCH],
+}));
 
 /// The room for a batch, which is empty.
 pub(crate) fn room(_: &mut PatchGuard) -> &mut Room {

@@ -23,15 +23,30 @@ pub(crate) fn is_closed(signals: Signals) -> bool {
     a_handler_blocks(signals) || a_thread_blocks(signals).unwrap_or(true)
 }
 
-/// True when the process has one thread, for sure.
+/// What is to be known of this process before its text is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// It has one thread, for sure.
+    pub(crate) is_alone: bool,
+    /// Other pages may come to be where its text is: no debugger writes there, and no memory is locked, as that of
+    /// programs is that must not meet a fault.
+    pub(crate) may_remap: bool,
+}
+
+/// Looks at this process.
 ///
 /// # Cost
 /// One read of `/proc/self/status`.
-pub(crate) fn is_alone() -> bool {
+pub(crate) fn own() -> Own {
     let mut buffer: Buffer = [0; 4096];
     let status =
         fd::open(c"/proc/self/status", libc::O_RDONLY, 0).and_then(|file| fd::read(&file, &mut buffer));
-    status.is_ok_and(|len| field(buffer.get(..len).unwrap_or_default(), b"Threads:") == Some(b"1"))
+    status.map_or(Own::default(), |len| own_by(buffer.get(..len).unwrap_or_default()))
+}
+
+fn own_by(status: &[u8]) -> Own {
+    let is = |name, value: &[u8]| field(status, name) == Some(value);
+    Own { is_alone: is(b"Threads:", b"1"), may_remap: is(b"TracerPid:", b"0") && is(b"VmLck:", b"0 kB") }
 }
 
 /// Signals by which threads come to our handlers, as a mask.
@@ -152,6 +167,19 @@ mod tests {
         assert!(!Signals::TRAP.are_in(!0x10) && Signals::TRAP_AND_INVALID.are_in(!0x10));
         assert!(Signals::TRAP_AND_INVALID.has(libc::SIGILL) && !Signals::TRAP.has(libc::SIGILL));
         assert_eq!(field(status, b"Nothing:"), None);
+    }
+
+    #[test]
+    fn what_status_says_of_this_process() {
+        let own = |status: &str| {
+            let Own { is_alone, may_remap } = own_by(status.as_bytes());
+            (is_alone, may_remap)
+        };
+        assert_eq!(own("TracerPid:\t0\nVmLck:\t       0 kB\nThreads:\t1\n"), (true, true));
+        assert_eq!(own("TracerPid:\t7\nVmLck:\t       0 kB\nThreads:\t12\n"), (false, false));
+        assert_eq!(own("TracerPid:\t0\nVmLck:\t       4 kB\nThreads:\t2\n"), (false, false));
+        assert_eq!(own(""), (false, false));
+        assert_eq!(super::own(), Own { is_alone: false, may_remap: true });
     }
 
     #[test]

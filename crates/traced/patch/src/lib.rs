@@ -8,11 +8,12 @@
 //! | module | job |
 //! |---|---|
 //! | `code` | the five bytes, to and from codes |
-//! | `batch` | the protocol: gates, tails, heads, barriers |
+//! | `remap` | changing sites by other pages: no thread meets a breakpoint |
+//! | `batch` | a batch of sites, and the protocol where pages cannot be exchanged: gates, tails, heads, barriers |
 //! | `table` | the batch, published to trap handlers |
 //! | `trap` | the handlers of SIGTRAP and SIGILL, and handing on what is not ours |
 //! | `hop` | whether the gate that needs no handler may be used here |
-//! | `company` | which other threads run here, and whether a breakpoint would kill them |
+//! | `company` | which other threads run here, whether a breakpoint would kill them, and whether pages may be exchanged |
 //! | `write`, `maps` | writing to text that is not writable |
 //! | `lock` | one patcher at a time, none across a fork |
 //!
@@ -25,7 +26,7 @@
 //! | `site-whole` | a NOP or jump that is found there is a site: one instruction, which no code jumps into | the caller |
 //! | `target-enterable` | a thread may enter the target's code from its site | the caller |
 //! | `patch-locked` | this thread holds the lock, and its asynchronous signals are blocked | [`lock()`] |
-//! | `one-thread` | no other thread exists, so that nothing else executes a site | `company::is_alone`; the caller |
+//! | `one-thread` | no other thread exists, so that nothing else executes a site | `company::own`; the caller |
 //! | `batch-published` | the table has all sites of the batch, so that the handler knows their breakpoints | `Table::publish` |
 //! | `gate-closed` | each site of the batch has its gate, so that no thread executes the bytes behind it | `Gate::close`, B1 |
 //! | `hop-fits` | the bytes of a hop at this site show to other cores all at once | `Change::can_hop` |
@@ -53,6 +54,7 @@ mod company;
 mod hop;
 mod lock;
 mod maps;
+mod remap;
 mod table;
 mod trap;
 mod write;
@@ -67,9 +69,10 @@ use company::Signals;
 use core::fmt;
 use mote_sys::signal::chain::Installed;
 use mote_sys::{Errno, membarrier, time};
+use remap::Spare;
 use table::Published;
 use trap::TABLE;
-use write::Memory;
+use write::{Memory, Pages};
 
 /// What one site should become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +90,10 @@ pub enum Refusal {
     Foreign([u8; SITE_BYTES]),
     /// The jump cannot reach: the target is more than 2 GiB away.
     OutOfReach,
-    /// A breakpoint could kill (a thread or a handler blocks SIGTRAP, a debugger is attached), and the other way does
-    /// not work here: the processor's vendor does not promise it ([`Hops`]), the address is 7 modulo 8, or pages cannot
-    /// be made writable. Later it may work.
+    /// A breakpoint could kill (a thread or a handler blocks SIGTRAP, a debugger is attached), and no other way works
+    /// here: pages cannot be exchanged, or the jump has guards ([`Place`]); and of the short jump the processor's
+    /// vendor does not promise that it works ([`Hops`]), the address is 7 modulo 8, or pages cannot be made writable.
+    /// Later it may work.
     Blocked,
 }
 
@@ -157,7 +161,8 @@ impl core::error::Error for Error {}
 /// Makes the edits, and calls `refused` for each site that was left as it was.
 ///
 /// When it returns `Ok`, every pass through a changed site that starts afterwards, on any thread, goes the new way.
-/// While it runs, passes go the old way, the new way, or (sites of a process where a breakpoint could kill) like a NOP.
+/// While it runs, passes go the old way, the new way, or (sites of a process where a breakpoint could kill and pages
+/// cannot be exchanged) like a NOP.
 /// Edits of one address are made in their order.
 ///
 /// `edits` and `refused` are called with the lock held and signals blocked: they must not fork, patch or wait.
@@ -169,8 +174,9 @@ impl core::error::Error for Error {}
 /// `site-mapped`, `site-whole` and `target-enterable`, for each edit.
 ///
 /// # Cost
-/// Test `cost`, quoted in `docs/soundness/patch.md`: alone 30 us for one site and 2 us for each of many; beside a
-/// thread 0.1 ms and 6 us; 20 us more for each further thread. Stack: below 16 KiB.
+/// Test `cost`, quoted in `docs/soundness/patch.md`: alone 13 us for one site and 0.4 us for each of many; beside other
+/// threads 0.13 ms, and 6 us for each four pages of text. Through gates 0.1 ms and 6 us for each site; 20 us more for
+/// each further thread. Stack: below 16 KiB.
 ///
 /// # Signal safety
 /// Not for handlers.
@@ -185,10 +191,11 @@ pub unsafe fn apply(
     let mut applied = Applied::default();
     let room = batch::room(&mut guard);
     let mut memory = Memory::open();
+    let mut spare = Spare::NONE;
     for edit in edits {
         if room.batch.excludes(edit.addr) {
             // SAFETY: the caller's promises; `guard` is `patch-locked`.
-            unsafe { flush(room, &mut memory, &mut applied, &mut refused) }?;
+            unsafe { flush(room, &mut spare, &mut memory, &mut applied, &mut refused) }?;
         }
         // SAFETY: `site-mapped`.
         match unsafe { plan(edit) } {
@@ -201,8 +208,8 @@ pub unsafe fn apply(
         }
     }
     // SAFETY: the caller's promises; `guard` is `patch-locked`.
-    unsafe { flush(room, &mut memory, &mut applied, &mut refused) }?;
-    drop(guard);
+    unsafe { flush(room, &mut spare, &mut memory, &mut applied, &mut refused) }?;
+    spare.settle();
     Ok(applied)
 }
 
@@ -227,7 +234,7 @@ pub unsafe fn reset_after_fork() -> Result<(), Error> {
     lock::free();
     let mut guard = lock();
     let mut memory = Memory::open();
-    let Room { batch, pages } = batch::room(&mut guard);
+    let Room { batch, pages, .. } = batch::room(&mut guard);
     for Published { addr, leads_to, becomes } in TABLE.published() {
         // SAFETY: the caller's promise.
         let old = unsafe { read(addr) };
@@ -268,93 +275,135 @@ unsafe fn plan(edit: Edit) -> Plan {
     }
 }
 
-/// Makes the changes of the batch and empties it.
+/// Makes the changes of the batch and empties it: alone by plain writing, else by other pages, else through gates.
 ///
 /// # Safety
 /// As [`apply`], and `patch-locked`.
 unsafe fn flush(
-    Room { batch, pages }: &mut Room,
+    Room { batch, pages, buffers, done }: &mut Room,
+    spare: &mut Spare,
     memory: &mut Memory,
     applied: &mut Applied,
     refused: &mut impl FnMut(Edit, Refusal),
 ) -> Result<(), Error> {
-    if batch.changes().is_empty() {
-        return Ok(());
-    }
     let mut refuse = |change: &Change| {
         applied.refused += 1;
         refused(Edit { addr: change.addr, to: change.to }, Refusal::Blocked);
     };
-    let done = match gate(batch) {
-        None => {
-            // For later: beside other threads the kernel waits for a grace period of its own first, which takes 10 ms
-            // and more.
-            let _ = membarrier::register_sync_core();
-            // SAFETY: the caller's promises; `gate` has seen `one-thread`.
-            unsafe { batch::write_alone(batch.changes(), memory, pages) }
-        }
-        // SAFETY: the caller's promises; `gate` installed the handler.
-        Some(Gate::Trap) => unsafe { batch::write_among(Gate::Trap, batch.changes(), memory, pages) },
-        Some(Gate::Hop) => {
-            batch.retain(|change| {
-                let can_hop = change.can_hop();
-                if !can_hop {
-                    refuse(change);
-                }
-                can_hop
-            });
-            // SAFETY: the caller's promises; `hop-fits`: the others were thrown out.
-            match unsafe { batch::write_among(Gate::Hop, batch.changes(), memory, pages) } {
-                Err(Error::NotWritable { .. }) => {
-                    batch.changes().iter().for_each(&mut refuse);
-                    batch.clear();
-                    Ok(())
-                }
-                done => done,
+    if batch.changes().is_empty() {
+        return Ok(());
+    }
+    let own = company::own();
+    if own.is_alone && are_guards_served(batch) {
+        // For later: beside other threads the kernel waits for a grace period of its own first, which takes 10 ms
+        // and more.
+        let _ = membarrier::register_sync_core();
+        // SAFETY: the caller's promises; `own` has seen `one-thread`.
+        unsafe { batch::write_alone(batch.changes(), memory, pages) }?;
+        applied.changed += batch.changes().len();
+        batch.clear();
+        return Ok(());
+    }
+    let mut known_gate = None;
+    if batch.changes().iter().any(Change::brings_guards) {
+        let gate = *known_gate.insert(gate(batch));
+        batch.retain(|change| {
+            let is_served = gate == Gate::Trap || !change.brings_guards();
+            if !is_served {
+                refuse(change);
             }
-        }
-    };
-    done?;
-    applied.changed += batch.changes().len();
+            is_served
+        });
+    }
+    if own.may_remap && membarrier::register_sync_core().is_ok() {
+        done.fill(false);
+        // SAFETY: the caller's promises; guards are served.
+        unsafe { spare.write(batch.changes(), memory, buffers, done) }?;
+        applied.changed += done.iter().filter(|done| **done).count();
+        let mut done = done.iter();
+        batch.retain(|_| done.next() == Some(&false));
+    }
+    if !batch.changes().is_empty() {
+        let gate = known_gate.unwrap_or_else(|| gate(batch));
+        // SAFETY: the caller's promises; `gate` installed the handler.
+        applied.changed += unsafe { through_gates(gate, batch, memory, pages, refuse) }?;
+    }
     batch.clear();
     Ok(())
 }
 
-/// How the batch can be written: through which gate, or through none because no other thread is there.
+/// Makes the changes beside other threads, which meet gates meanwhile. Returns how many were made.
+///
+/// # Safety
+/// As [`apply`], and `patch-locked`; for [`Gate::Trap`] our handler is installed.
+unsafe fn through_gates(
+    gate: Gate,
+    batch: &mut Batch,
+    memory: &mut Memory,
+    pages: &mut Pages,
+    mut refuse: impl FnMut(&Change),
+) -> Result<usize, Error> {
+    if gate == Gate::Hop {
+        batch.retain(|change| {
+            let can_hop = change.can_hop();
+            if !can_hop {
+                refuse(change);
+            }
+            can_hop
+        });
+    }
+    // SAFETY: the caller's promises; `hop-fits`: the others were thrown out.
+    match unsafe { batch::write_among(gate, batch.changes(), memory, pages) } {
+        Err(Error::NotWritable { .. }) if gate == Gate::Hop => {
+            batch.changes().iter().for_each(refuse);
+            Ok(0)
+        }
+        done => done.map(|()| batch.changes().len()),
+    }
+}
+
+/// Whether guards that the batch brings are served while no other thread is there: a context of this thread that it
+/// does not run now may stand between them.
+fn are_guards_served(batch: &Batch) -> bool {
+    let has_guards = places(batch).any(|place| place.guards != 0);
+    !has_guards || trap::install(signals(batch)) != Installed::Refused
+}
+
+fn places(batch: &Batch) -> impl Iterator<Item = &Place> {
+    batch.changes().iter().filter_map(|change| change.to.place())
+}
+
+/// The signals by which threads come to our handlers from this batch.
+fn signals(batch: &Batch) -> Signals {
+    if places(batch).any(Place::has_invalid_guard) { Signals::TRAP_AND_INVALID } else { Signals::TRAP }
+}
+
+/// The gate by which the batch can be written beside other threads.
 ///
 /// Our handlers are installed before we look, and after we gave threads time that had the program's before them: else
 /// one that is seen with SIGTRAP open enters that handler, with SIGTRAP blocked, after the look.
 ///
 /// A thread blocks all signals for a moment when it makes another one (glibc): where [`Gate::Hop`] would leave
 /// sites out, we wait for such moments to pass.
-fn gate(batch: &Batch) -> Option<Gate> {
+fn gate(batch: &Batch) -> Gate {
     const LOOKS: u32 = 4;
     const PAUSE_NS: u64 = 200_000;
-    let places = || batch.changes().iter().filter_map(|change| change.to.place());
-    let has_guards = places().any(|place| place.guards != 0);
-    let signals =
-        if places().any(Place::has_invalid_guard) { Signals::TRAP_AND_INVALID } else { Signals::TRAP };
-    if company::is_alone() {
-        // A context of this thread that it does not run now may stand between guards.
-        if !has_guards || trap::install(signals) != Installed::Refused {
-            return None;
-        }
-    }
+    let signals = signals(batch);
     match trap::install(signals) {
-        Installed::Refused => return Some(Gate::Hop),
+        Installed::Refused => return Gate::Hop,
         Installed::Over { handler: true } => pause(DELIVERY_NS),
         _ => {}
     }
     for look in 1..=LOOKS {
         if !company::is_closed(signals) {
-            return Some(Gate::Trap);
+            return Gate::Trap;
         }
         if look == LOOKS || batch.changes().iter().all(Change::can_hop) {
             break;
         }
         pause(PAUSE_NS);
     }
-    Some(Gate::Hop)
+    Gate::Hop
 }
 
 /// How long the kernel may take from choosing a signal's handler to blocking what that blocks: a microsecond, if the

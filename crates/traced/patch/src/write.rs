@@ -25,26 +25,60 @@ pub(crate) type Pages = [Page; PAGES];
 /// Room that holds none.
 pub(crate) const NO_PAGES: Pages = [Page { start: 0, protection: 0 }; PAGES];
 
-/// `/proc/self/mem`, as long as it works.
-pub(crate) struct Memory(Option<Fd>);
+/// `/proc/self/mem`, as long as it works, and its lock: other copies of this library in the process have a
+/// [`mod@crate::lock`] of their own.
+pub(crate) struct Memory {
+    file: Option<Fd>,
+    is_locked: bool,
+}
 
 impl Memory {
-    /// Opens it for writing; a refusal shows later, in how [`Writer`] writes.
+    /// Opens it for writing; a refusal shows later, in how [`Writer`] writes. Waits for other copies of this library.
     pub(crate) fn open() -> Memory {
-        Memory(fd::open(c"/proc/self/mem", libc::O_RDWR, 0).ok())
+        let file = fd::open(c"/proc/self/mem", libc::O_RDWR, 0).ok();
+        let is_locked = file.as_ref().is_some_and(|file| fd::lock(file).is_ok());
+        Memory { file, is_locked }
+    }
+
+    /// Whether no other copy of this library writes meanwhile.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
+    /// Reads what may not be there.
+    ///
+    /// # Errors
+    /// `EIO` when a byte is not there or cannot be read; what the kernel says when it refuses.
+    pub(crate) fn read(&self, addr: usize, into: &mut [u8]) -> Result<()> {
+        let Some(file) = &self.file else { return Err(Errno(libc::EACCES)) };
+        let len = into.len();
+        if fd::read_at(file, into, addr as u64)? == len { Ok(()) } else { Err(Errno(libc::EIO)) }
     }
 
     /// Writes, and after a failure never tries again.
-    fn write(&mut self, addr: usize, bytes: &[u8]) -> Result<()> {
-        let Some(file) = &self.0 else { return Err(Errno(libc::EACCES)) };
+    pub(crate) fn write(&mut self, addr: usize, bytes: &[u8]) -> Result<()> {
+        let Some(file) = &self.file else { return Err(Errno(libc::EACCES)) };
         let done = fd::write_at(file, bytes, addr as u64);
         if done == Err(Errno(libc::EBADF)) {
             // The program closed it. The number is no longer ours to close.
-            self.0.take().map(Fd::into_raw);
+            self.file.take().map(Fd::into_raw);
         } else if done.is_err() {
-            self.0 = None;
+            self.close();
         }
         done
+    }
+
+    /// A child of fork may have the descriptor, too: the lock would not go with ours alone.
+    fn close(&mut self) {
+        if let Some(file) = self.file.take().filter(|_| self.is_locked) {
+            fd::unlock(&file);
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -128,11 +162,11 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         let pages = self.pages.get_mut(..self.count).unwrap_or_default();
-        maps::each(|range, protection| {
-            for page in pages.iter_mut().filter(|page| range.contains(&page.start)) {
+        maps::each(&mut |line| {
+            for page in pages.iter_mut().filter(|page| line.range.contains(&page.start)) {
                 // Text is executable whatever is said of it: qemu-user 7.2 shows the protection that its own process
                 // has there (`open_self_maps`).
-                page.protection = protection | libc::PROT_EXEC;
+                page.protection = line.protection | libc::PROT_EXEC;
             }
         });
         for (n, page) in pages.iter().enumerate() {

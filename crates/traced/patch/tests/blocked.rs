@@ -1,4 +1,4 @@
-//! Where a breakpoint would kill, none is written.
+//! Where sites are changed through gates, and a breakpoint would kill, none is written.
 
 mod support;
 
@@ -14,6 +14,7 @@ const CANNOT_HOP: usize = 9;
 fn beside(wait: fn(), patch: fn()) {
     static BEGUN: AtomicI32 = AtomicI32::new(0);
     child::passes(|| {
+        child::lock_memory();
         extern "C" fn nothing(_: i32) {}
         child::set_handler(libc::SIGUSR2, nothing as *const () as usize, 0);
         let thread = std::thread::spawn(move || {

@@ -52,19 +52,12 @@ fn doze() {
 
 #[test]
 fn one_site_and_a_batch() {
+    child::passes(usual_costs);
+    println!("through gates:");
     child::passes(|| {
-        let all = sites::all();
-        let hops: Vec<Site> = all.iter().copied().filter(|site| site.addr % 8 != 7).collect();
-        cost("alone", 500, &all[..1]);
-        cost("alone", 50, &all[..64]);
-        beside(1, std::hint::spin_loop, || {
-            cost("beside 1 running thread", 200, &all[..1]);
-            cost("beside 1 running thread", 50, &all[..64]);
-        });
-        beside(64, doze, || {
-            cost("beside 64 sleeping threads", 20, &all[..1]);
-            cost("beside 64 sleeping threads", 20, &all[..64]);
-        });
+        child::lock_memory();
+        usual_costs();
+        let hops: Vec<Site> = sites::all().iter().copied().filter(|site| site.addr % 8 != 7).collect();
         let block_and_doze = || {
             mote_patch::set_hops(mote_patch::Hops::Always);
             child::block(libc::SIGTRAP);
@@ -74,5 +67,19 @@ fn one_site_and_a_batch() {
             cost("beside a thread that blocks SIGTRAP", 100, &hops[..1]);
             cost("beside a thread that blocks SIGTRAP", 50, &hops);
         });
+    });
+}
+
+fn usual_costs() {
+    let all = sites::all();
+    cost("alone", 500, &all[..1]);
+    cost("alone", 50, &all[..64]);
+    beside(1, std::hint::spin_loop, || {
+        cost("beside 1 running thread", 200, &all[..1]);
+        cost("beside 1 running thread", 50, &all[..64]);
+    });
+    beside(64, doze, || {
+        cost("beside 64 sleeping threads", 20, &all[..1]);
+        cost("beside 64 sleeping threads", 20, &all[..64]);
     });
 }

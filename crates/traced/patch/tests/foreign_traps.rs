@@ -10,6 +10,7 @@ const TRAPPED: End = End::Signal(libc::SIGTRAP);
 
 /// Makes our handler be installed: edits beside another thread.
 fn install_ours() {
+    child::lock_memory();
     let (tell, told) = std::sync::mpsc::channel();
     let (begin, begun) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -221,7 +222,7 @@ fn a_handler_that_calls_ours_as_the_one_before_ends() {
 fn more_handlers_than_levels_leave_us_without_traps() {
     child::passes(|| {
         mote_patch::set_hops(mote_patch::Hops::Always);
-        install_ours();
+        install_ours(); // through gates, from now on
         // Each is another action, by its mask.
         for bit in 0..20 {
             let action = mote_sys::signal::Action::new(count as *const () as usize, 0, 1 << bit);

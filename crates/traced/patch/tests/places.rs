@@ -110,6 +110,10 @@ fn guarded_jumps_are_switched_under_running_threads() {
     add_lasting(&LASTING);
     for last in [TRAP, INVALID] {
         switched(last);
+        child::passes(|| {
+            child::lock_memory();
+            switched(last);
+        });
     }
     who_blocks_an_invalid_guard_keeps_it_away();
     what_else_is_invalid_is_the_programs();
@@ -136,7 +140,7 @@ fn switched(last: u8) {
                 }
             });
         }
-        let until = Instant::now() + Duration::from_secs(3);
+        let until = Instant::now() + Duration::from_secs(2);
         let mut switched = 0;
         while Instant::now() < until {
             assert_eq!(switch(Code::On(place)).changed, 1);

@@ -40,10 +40,25 @@ fn check(name: &str, options: Options) -> Report {
     report
 }
 
+/// With so many calls of `apply` through gates, and a quarter of it by other pages, for which the patcher sleeps.
+#[track_caller]
+fn passes_each_way(usual: u64, scenario: impl Fn(u64)) {
+    child::passes(|| scenario(toggles(usual / 4)));
+    passes_through_gates(|| scenario(toggles(usual)));
+}
+
+#[track_caller]
+fn passes_through_gates(scenario: impl FnOnce()) {
+    child::passes(|| {
+        child::lock_memory();
+        scenario();
+    });
+}
+
 #[test]
 fn threads_at_full_speed() {
-    child::passes(|| {
-        let report = check("threads", Options { toggles: toggles(20_000), ..Options::default() });
+    passes_each_way(20_000, |toggles| {
+        let report = check("threads", Options { toggles, ..Options::default() });
         assert_eq!(report.blocked, 0);
     });
 }
@@ -57,14 +72,29 @@ fn through_writable_pages_when_proc_mem_is_refused() {
     });
 }
 
+fn blocks_sigtrap(number: usize) {
+    if number == 0 {
+        child::block(libc::SIGTRAP);
+    }
+}
+
+#[test]
+fn a_thread_that_blocks_sigtrap_meets_no_breakpoint() {
+    child::passes(|| {
+        let options = Options { toggles: toggles(3_000), prepare: blocks_sigtrap, ..Options::default() };
+        assert_eq!(check("pages, SIGTRAP blocked", options).blocked, 0);
+        assert_eq!(mote_sys::signal::action(libc::SIGTRAP).expect("action").handler, libc::SIG_DFL);
+    });
+}
+
 #[test]
 fn a_thread_that_blocks_sigtrap_lives() {
-    child::passes(|| {
+    passes_through_gates(|| {
         let prepare = |number| {
             if number == 0 {
                 mote_patch::set_hops(mote_patch::Hops::Always);
-                child::block(libc::SIGTRAP);
             }
+            blocks_sigtrap(number);
         };
         let report =
             check("blocks SIGTRAP", Options { toggles: toggles(10_000), prepare, ..Options::default() });
@@ -84,7 +114,7 @@ extern "C" fn seen_by_program(_: i32) {
 #[test]
 fn the_programs_own_traps_reach_its_handler() {
     for before in [true, false] {
-        child::passes(|| {
+        passes_through_gates(|| {
             static RAISED: AtomicU64 = AtomicU64::new(0);
             let set = || child::set_handler(libc::SIGTRAP, seen_by_program as *const () as usize, 0);
             if !before {
@@ -122,7 +152,7 @@ extern "C" fn storm(_: i32) {
 
 #[test]
 fn signals_that_run_through_sites() {
-    child::passes(|| {
+    passes_each_way(10_000, |toggles| {
         for signal in [libc::SIGUSR1, libc::SIGALRM] {
             child::set_handler(signal, storm as *const () as usize, libc::SA_RESTART);
         }
@@ -138,10 +168,7 @@ fn signals_that_run_through_sites() {
         };
         // SAFETY: `timer` outlives the call.
         unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
-        check(
-            "signal storm",
-            Options { toggles: toggles(10_000), between, before_toggle, ..Options::default() },
-        );
+        check("signal storm", Options { toggles, between, before_toggle, ..Options::default() });
     });
 }
 
@@ -149,7 +176,7 @@ fn signals_that_run_through_sites() {
 /// keeps batches apart.
 #[test]
 fn several_patchers() {
-    child::passes(|| {
+    passes_each_way(5_000, |toggles| {
         let edits = |n: u64| {
             let arm = move |site: &sites::Site| {
                 if n.is_multiple_of(2) { site.arm() } else { site.disarm() }
@@ -157,7 +184,7 @@ fn several_patchers() {
             sites::all().iter().skip(n as usize % 68).take(5).map(arm)
         };
         let run = |start: u64| {
-            for n in start..start + toggles(5_000) {
+            for n in start..start + toggles {
                 sites::apply_in_time(edits(n));
                 assert!(pass_all() <= 2);
             }
@@ -180,7 +207,7 @@ fn pass_all() -> u32 {
 
 #[test]
 fn children_of_a_fork_find_whole_text() {
-    child::passes(|| {
+    passes_each_way(4_000, |toggles| {
         let before_toggle = |toggle: u64| {
             if !toggle.is_multiple_of(20) {
                 return;
@@ -200,7 +227,7 @@ fn children_of_a_fork_find_whole_text() {
                 });
             });
         };
-        check("fork", Options { toggles: toggles(4_000), runners: 2, before_toggle, ..Options::default() });
+        check("fork", Options { toggles, runners: 2, before_toggle, ..Options::default() });
     });
 }
 
@@ -208,7 +235,7 @@ fn children_of_a_fork_find_whole_text() {
 /// can finish it.
 #[test]
 fn children_of_an_unannounced_fork_can_go_on() {
-    child::passes(|| {
+    passes_through_gates(|| {
         static OPEN: AtomicU64 = AtomicU64::new(0);
         let between = || {
             let end = child::run(|| {

@@ -43,7 +43,10 @@ macro_rules! __call {
                     ($($value,)*),
                     |duration, values| {
                         let ($($field,)*) = *values;
-                        $crate::emit(&__MOTE_EVENT, $crate::__fields!(u64 = duration; $($type = $field;)*));
+                        $crate::__private::emit_apart(
+                            $crate::__fields!(u64 = duration; $($type = $field;)*),
+                            &__MOTE_EVENT,
+                        );
                     },
                 ))
             } else {

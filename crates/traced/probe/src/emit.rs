@@ -5,6 +5,7 @@ use crate::fields::Fields;
 use crate::packer::Packer;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use mote_agent::stack::Here;
 use mote_agent::{Between, Event, FAULTED};
 use mote_layout::context::{DROP, RECORD};
 use mote_ring::direct::{Piece, Row, Shape, WriteTo};
@@ -39,10 +40,11 @@ pub fn emit<F: Fields>(event: &Event, fields: F) {
     emit_apart(fields, event);
 }
 
-/// See [`emit`]. The event comes last, so that fields are in registers that reading the time does not overwrite.
+/// See [`emit`]. The event comes last, so that fields are in registers that reading the time does not overwrite. Sites
+/// call this: what is inlined into them is in their stacks.
 #[cold]
 #[inline(never)]
-fn emit_apart<F: Fields>(fields: F, event: &Event) {
+pub fn emit_apart<F: Fields>(fields: F, event: &Event) {
     if Two::<F>::FITS || Short::<F>::FITS {
         match event.direct() {
             Some(to) if Two::<F>::FITS => return emit_direct(to, fields),
@@ -51,6 +53,24 @@ fn emit_apart<F: Fields>(fields: F, event: &Event) {
             None => core::hint::cold_path(),
         }
     }
+    if event.has_stack() {
+        core::hint::cold_path();
+        return emit_from(fields, event, Here::now());
+    }
+    emit_generally(fields, event);
+}
+
+/// As [`emit`], of an event that sessions want stacks with, which are those of `here`.
+#[cold]
+#[inline(never)]
+pub fn emit_from<F: Fields>(fields: F, event: &Event, here: Here) {
+    here.have(|| emit_generally(fields, event));
+}
+
+/// Records an event for which there is no shortest way, or which does not fit there. Of stacks it is as the calling
+/// thread has noted.
+#[inline(always)]
+fn emit_generally<F: Fields>(fields: F, event: &Event) {
     match event.between() {
         Between::Nothing => {
             core::hint::cold_path();
@@ -370,8 +390,8 @@ pub unsafe fn record(event: &Event, from: *const u8, len: usize) {
     }
     let Some((channel, tag)) = event.destination() else { return };
     let thread = this_thread();
-    // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write_words(tag, thread, from, len) };
+    // SAFETY: the caller's promise.
+    unsafe { channel.write_words(tag, thread, from, len) };
 }
 
 /// As [`record`], where `verdict` says: in the ring, aside, or with several sessions.
@@ -390,8 +410,8 @@ pub unsafe fn record_judged(event: &Event, from: *const u8, len: usize, verdict:
     }
     let Some((channel, tag)) = event.destination() else { return };
     let thread = this_thread();
-    // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write_words(tag, thread, from, len) };
+    // SAFETY: the caller's promise.
+    unsafe { channel.write_words(tag, thread, from, len) };
 }
 
 /// As [`record_two_otherwise`], of fields in memory.
@@ -436,6 +456,6 @@ pub unsafe fn record_fragments(event: &Event, list: &[Fragment], len: usize, ver
         return unsafe { event.write_judged(payload, verdict) };
     }
     let Some((channel, tag)) = event.destination() else { return };
-    // SAFETY: the caller's promise. What became of the record is counted in the ring.
-    let _ = unsafe { channel.write(Record { tag, thread: this_thread(), payload }) };
+    // SAFETY: the caller's promise.
+    unsafe { channel.write(Record { tag, thread: this_thread(), payload }) };
 }

@@ -33,7 +33,7 @@ macro_rules! event {
             [$(($field, $type))*], ::core::concat!($($text)?)
         );
         if $crate::__switch!(__MOTE_EVENT, __MOTE_DESCRIPTION) {
-            $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $value;)*));
+            $crate::__private::emit_apart($crate::__fields!($($type = $value;)*), &__MOTE_EVENT);
         }
     }};
 }
@@ -114,7 +114,7 @@ macro_rules! tracepoint {
                     if __MOTE_EVENT.is_probed() {
                         __mote_probed($($field),*);
                     } else {
-                        $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
+                        $crate::__private::emit_apart($crate::__fields!($($type = $field;)*), &__MOTE_EVENT);
                     }
                     $crate::__private::meet();
                 }
@@ -132,7 +132,7 @@ macro_rules! tracepoint {
                         unsafe { __mote_call(__mote_probe.cast_const(), $($field),*) };
                     });
                     if __MOTE_EVENT.is_recorded() {
-                        $crate::emit(&__MOTE_EVENT, $crate::__fields!($($type = $field;)*));
+                        $crate::__private::emit_apart($crate::__fields!($($type = $field;)*), &__MOTE_EVENT);
                     }
                 }
 

@@ -76,9 +76,10 @@ pub mod __private {
     pub use crate::call::Call;
     pub use crate::connect::connect;
     pub use crate::constructor::{CONSTRUCTOR, add_object, join, remove_object};
-    pub use crate::emit::{record_fragments, record_judged, record_packed};
+    pub use crate::emit::{emit_apart, emit_from, record_fragments, record_judged, record_packed};
     pub use crate::event::plain;
     pub use crate::note::note;
+    pub use mote_agent::stack::Here;
     pub use mote_agent::{
         NewProbe, Probes, Switch as BareSwitch, connect as connect_bare, cooperate, flip as flip_bare, share,
         text_len,

@@ -86,10 +86,14 @@ impl Variant {
         let from = bytes.as_ptr();
         if len <= SMALL_BYTES {
             // SAFETY: `packed` has 8 readable bytes behind the `len` of the values, so the last word is whole.
-            unsafe { mote::__private::record_judged(event, from, len, verdict) };
+            event.noting_here(|| unsafe {
+                mote::__private::record_judged(event, from, len, verdict);
+            });
         } else {
             // SAFETY: `len` bytes of `bytes`, which lives until the call returns.
-            unsafe { mote::__private::record_fragments(event, &[Fragment { from, len }], len, verdict) };
+            event.noting_here(|| unsafe {
+                mote::__private::record_fragments(event, &[Fragment { from, len }], len, verdict);
+            });
         }
     }
 }

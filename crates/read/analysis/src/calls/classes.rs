@@ -97,6 +97,12 @@ impl CallClasses {
         self.names.get(function).map_or("", String::as_str)
     }
 
+    /// The function whose calls the events of a class are.
+    #[must_use]
+    pub fn function_of(&self, class: ClassId) -> Option<usize> {
+        *self.functions.get(class.0 as usize)?
+    }
+
     /// Number of functions; 0 when the trace has no calls.
     #[must_use]
     pub fn functions(&self) -> usize {

@@ -373,7 +373,12 @@ impl Machine {
     }
 
     fn close(&mut self, end: Option<u64>, ends: Edge, to: To<'_>) {
-        let Open { doing, begin, offset, begins, is_untraced } = self.open;
+        let Open { doing, mut begin, offset, begins, is_untraced } = self.open;
+        // Where the time was lost meanwhile, the clock does not know that it was later.
+        if begin.zip(end).is_some_and(|(begin, end)| end < begin) {
+            self.counts.clock_steps += 1;
+            begin = None;
+        }
         to(Interval { doing, begin, end, offset, begins, ends, is_untraced });
     }
 

@@ -21,10 +21,33 @@ use crate::error::Error;
 use crate::names::Names;
 use elf::{Added, HIGHEST, Place};
 use frames::{Copied, Frames, Tables};
-use mote_functions::{Code, Function, Pattern, Reason, Way, Window};
+use mote_functions::{BUILTINS_OF_V8, Code, Function, Pattern, Reason, Way, Window};
 use mote_probelist::{Kind, PADS, Placeholder, Was};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The functions that get a placeholder in the file.
+#[derive(Clone, Copy, Debug)]
+pub enum Rewrite<'p> {
+    /// Those that patterns mean and for which a running process has only a breakpoint, or nothing. Others have room for
+    /// a jump ([`Way`]), so that a placeholder would serve them no better, and cost while nothing is recorded.
+    Needed(&'p [Pattern]),
+    /// All that patterns mean: also where threads that block SIGTRAP forbid to write a jump over several instructions.
+    All(&'p [Pattern]),
+}
+
+impl<'p> Rewrite<'p> {
+    pub(crate) fn patterns(self) -> &'p [Pattern] {
+        let (Rewrite::Needed(patterns) | Rewrite::All(patterns)) = self;
+        patterns
+    }
+
+    /// True when a function that a pattern means is left as it is, since it can be probed by a jump.
+    fn spares(self, function: &Function) -> bool {
+        let is_room = matches!(function.way, Way::Jump | Way::Punned { .. } | Way::Window { .. });
+        is_room && matches!(self, Rewrite::Needed(_))
+    }
+}
 
 /// Why a function stays as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
@@ -35,6 +58,10 @@ pub enum Refusal {
     /// The kernel or the dynamic linker jumps there.
     #[error("the program begins there, and nobody calls it")]
     Begin,
+    /// V8 maps the file's builtins once more for each isolate (`CodeRange::RemapEmbeddedBuiltins`), and a jump from
+    /// there would lead to somewhere else.
+    #[error("the program runs copies of it at other places")]
+    MappedAgain,
     /// There is not enough in it.
     #[error("it is shorter than a jump, and no padding is near")]
     Short,
@@ -89,15 +116,16 @@ pub(crate) struct Rewritten {
     pub(crate) bytes: Vec<u8>,
     pub(crate) placeholders: Vec<Placeholder>,
     pub(crate) refused: Vec<Refused>,
+    pub(crate) unneeded: usize,
 }
 
-/// Rewrites the functions that patterns mean. `whole` is the file with its symbols, `bytes` the one that is changed,
+/// Rewrites the functions that `what` means. `whole` is the file with its symbols, `bytes` the one that is changed,
 /// perhaps without them; what is loaded of them is the same.
 pub(crate) fn rewrite(
     path: &Path,
     (whole, bytes): (&[u8], &[u8]),
     known: &[Placeholder],
-    patterns: &[Pattern],
+    what: Rewrite<'_>,
     names: &Names,
 ) -> Result<Rewritten, Error> {
     let binary = Binary::of(path, whole, arch::ARCHITECTURE)?;
@@ -113,9 +141,13 @@ pub(crate) fn rewrite(
     let is_meant = |function: &&Function| {
         let symbol = function.name.as_deref().unwrap_or_default();
         let source = || names.source(function.address);
-        patterns.iter().any(|pattern| pattern.fits_size(function.len) && pattern.fits(&file, symbol, source))
+        what.patterns()
+            .iter()
+            .any(|pattern| pattern.fits_size(function.len) && pattern.fits(&file, symbol, source))
     };
-    let chosen: Vec<&Function> = code.functions.functions.iter().filter(is_meant).collect();
+    let meant = code.functions.functions.iter().filter(is_meant);
+    let (spared, chosen): (Vec<&Function>, Vec<&Function>) =
+        meant.partition(|function| what.spares(function));
     let frames = Frames::of(&binary);
     let mut plan = Plan {
         code: &code,
@@ -132,7 +164,7 @@ pub(crate) fn rewrite(
         None => Some(Tables::default()),
         Some(frames) => frames.tables(&made.frames, at),
     };
-    let mut rewritten = Rewritten { bytes: bytes.to_vec(), ..Rewritten::default() };
+    let mut rewritten = Rewritten { bytes: bytes.to_vec(), unneeded: spared.len(), ..Rewritten::default() };
     for (function, done) in chosen.iter().zip(done) {
         let Function { address, ref name, .. } = **function;
         match done {
@@ -201,7 +233,7 @@ impl Plan<'_, '_> {
             chosen.iter().map(|function| self.at_entry(function)).collect();
         let each = chosen.iter().zip(first);
         each.map(|(function, done)| match done {
-            Err(Refusal::HasOne | Refusal::Begin) | Ok(_) => done,
+            Err(Refusal::HasOne | Refusal::Begin | Refusal::MappedAgain) | Ok(_) => done,
             Err(why) => self.by_hole(function).or_else(|_| self.with_call(function).ok_or(why)?),
         })
         .collect()
@@ -214,6 +246,9 @@ impl Plan<'_, '_> {
         }
         if function.address == self.code.functions.entry {
             return Err(Refusal::Begin);
+        }
+        if function.name.as_deref().is_some_and(|name| name.starts_with(BUILTINS_OF_V8)) {
+            return Err(Refusal::MappedAgain);
         }
         let entry = self.entry(function, arch::JUMP_BYTES)?;
         if entry.pad.calls {

@@ -1,7 +1,7 @@
 //! Files that are damaged, or that are no programs: an error or an answer, and never more than they can hold.
 
 use crate::build;
-use mote_coldpatch::{Symbols, coldpatch, find, patch, strip};
+use mote_coldpatch::{Rewrite, Symbols, coldpatch, find, patch, strip};
 use std::path::Path;
 
 #[test]
@@ -21,7 +21,9 @@ fn what_is_no_program_is_refused_with_a_sentence() {
         (&object, "is not linked; give the program"),
         (&other, "is for another processor (Aarch64)"),
     ] {
-        let why = coldpatch(Path::new("it"), bytes, Symbols::Keep, &[]).expect_err(says).to_string();
+        let why = coldpatch(Path::new("it"), bytes, Symbols::Keep, Rewrite::Needed(&[]))
+            .expect_err(says)
+            .to_string();
         assert!(why.starts_with("it ") && why.contains(says), "{says}: {why}");
     }
 }
@@ -38,7 +40,7 @@ fn damaged_files_are_prepared_or_refused() {
     for at in places {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
-        match coldpatch(&built.path, &damaged, Symbols::Strip, &[]) {
+        match coldpatch(&built.path, &damaged, Symbols::Strip, Rewrite::Needed(&[])) {
             Ok(cold) => {
                 assert!(cold.bytes.len() <= whole.len() + 8192, "{at}");
                 done += 1;
@@ -49,7 +51,10 @@ fn damaged_files_are_prepared_or_refused() {
     assert!(done > 500 && refused > 50, "{done} done, {refused} refused");
     for len in (0..whole.len()).step_by(997) {
         // The headers of sections are at the end.
-        assert!(coldpatch(&built.path, &whole[..len], Symbols::Strip, &[]).is_err(), "{len}");
+        assert!(
+            coldpatch(&built.path, &whole[..len], Symbols::Strip, Rewrite::Needed(&[])).is_err(),
+            "{len}"
+        );
     }
 }
 

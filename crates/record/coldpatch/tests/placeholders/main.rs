@@ -9,7 +9,7 @@ mod rewrite;
 mod sites;
 mod strip;
 
-use mote_coldpatch::{Cold, Symbols, coldpatch, find};
+use mote_coldpatch::{Cold, Rewrite, Symbols, coldpatch, find};
 use mote_probelist::{Kind, List, Placeholder, Was};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -51,7 +51,7 @@ impl Built {
     }
 
     fn cold(&self, symbols: Symbols) -> Cold {
-        coldpatch(&self.path, &self.bytes(), symbols, &[]).expect("it is whole")
+        coldpatch(&self.path, &self.bytes(), symbols, Rewrite::Needed(&[])).expect("it is whole")
     }
 
     /// What the program prints, as it is or with other bytes: lines, and the number of calls of hooks.

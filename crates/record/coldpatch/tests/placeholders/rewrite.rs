@@ -3,7 +3,7 @@
 use crate::{Built, build};
 use gimli::{BaseAddresses, EhFrame, EhFrameHdr, LittleEndian, UnwindContext, UnwindSection};
 use iced_x86::{Code as Op, Decoder, DecoderOptions, Instruction};
-use mote_coldpatch::{Cold, Refusal, Symbols, coldpatch, find};
+use mote_coldpatch::{Cold, Refusal, Rewrite, Symbols, coldpatch, find};
 use mote_functions::{Code, Pattern, Way};
 use mote_probelist::{Kind, PADS, Placeholder};
 use mote_symbol::Table;
@@ -20,7 +20,7 @@ fn patterns(texts: &[&str]) -> Vec<Pattern> {
 }
 
 fn rewritten(path: &Path, bytes: &[u8], symbols: Symbols, texts: &[&str]) -> Cold {
-    coldpatch(path, bytes, symbols, &patterns(texts)).expect("it is whole")
+    coldpatch(path, bytes, symbols, Rewrite::All(&patterns(texts))).expect("it is whole")
 }
 
 fn pads(cold: &Cold) -> Vec<&Placeholder> {
@@ -199,6 +199,25 @@ fn programs_of_all_kinds_do_what_they_did() {
 }
 
 #[test]
+fn functions_that_have_room_for_a_jump_need_no_placeholder() {
+    let Some(built) = build("gcc", &["-Os", "-g"], &["calls.c", "hooks.c"]) else { return };
+    let (bytes, texts) = (built.bytes(), patterns(&["*"]));
+    let cold = coldpatch(&built.path, &bytes, Symbols::Keep, Rewrite::Needed(&texts)).expect("it is whole");
+    let functions = cold.list.functions.iter().map(|one| (one.address, one.size, one.name.as_str()));
+    let code = Code::of(&built.path, &bytes, &Table::of(functions)).expect("whole");
+    let is_trap = |address: u64| {
+        let mut functions = code.functions.functions.iter();
+        functions.any(|one| one.address == address && matches!(one.way, Way::Trap(_)))
+    };
+    let entries: Vec<u64> = pads(&cold).iter().filter_map(|pad| pad.entry).collect();
+    assert!(entries.iter().all(|entry| is_trap(*entry)), "{entries:x?}");
+    assert!(cold.refused.iter().all(|one| !one.why.to_string().is_empty()), "{:?}", cold.refused);
+    let all = rewritten(&built.path, &bytes, Symbols::Keep, &["*"]);
+    let meant = |cold: &Cold| pads(cold).len() + cold.refused.len() + cold.unneeded;
+    assert!(cold.unneeded > 4 && all.unneeded == 0 && meant(&cold) == meant(&all), "{}", cold.unneeded);
+}
+
+#[test]
 fn only_what_is_meant_is_rewritten_and_only_once() {
     let Some(built) = build("gcc", &["-O2", "-g"], &["calls.c", "hooks.c"]) else { return };
     let cold = rewritten(&built.path, &built.bytes(), Symbols::Keep, &["program:dep*", "half"]);
@@ -209,7 +228,8 @@ fn only_what_is_meant_is_rewritten_and_only_once() {
     assert!(pads(&by_source).len() > 4);
     let none = rewritten(&built.path, &built.bytes(), Symbols::Keep, &["nothing_is_called_so"]);
     assert!(pads(&none).is_empty() && none.bytes == built.bytes());
-    let again = coldpatch(&built.path, &cold.bytes, Symbols::Keep, &patterns(&["say"])).expect_err("twice");
+    let again = coldpatch(&built.path, &cold.bytes, Symbols::Keep, Rewrite::All(&patterns(&["say"])))
+        .expect_err("twice");
     assert!(again.to_string().contains("was rewritten already"), "{again}");
 }
 
@@ -233,13 +253,13 @@ fn what_cannot_be_rewritten_is_refused() {
     let Some(built) = build("gcc", &["-O2", "-static"], &["calls.c", "hooks.c"]) else { return };
     let pie = build("gcc", &["-O2", "-static-pie"], &["calls.c", "hooks.c"]);
     for built in [Some(built), pie].into_iter().flatten() {
-        let why = coldpatch(&built.path, &built.bytes(), Symbols::Keep, &patterns(&["sum"]));
+        let why = coldpatch(&built.path, &built.bytes(), Symbols::Keep, Rewrite::All(&patterns(&["sum"])));
         let why = why.expect_err("static").to_string();
         assert!(why.contains("is static: its functions cannot be probed"), "{why}");
     }
     let words = ["-O2"];
     let Some(large) = build("gcc", &words, &["calls.c", "hooks.c", "large.c"]) else { return };
-    let why = coldpatch(&large.path, &large.bytes(), Symbols::Keep, &patterns(&["sum"]));
+    let why = coldpatch(&large.path, &large.bytes(), Symbols::Keep, Rewrite::All(&patterns(&["sum"])));
     let why = why.expect_err("no place").to_string();
     assert!(why.contains("has no place for placeholders"), "{why}");
 }
@@ -255,7 +275,7 @@ fn damaged_files_are_rewritten_or_refused() {
         for bits in [0xff, 0x40] {
             let mut damaged = whole.clone();
             damaged[at] ^= bits;
-            match coldpatch(&built.path, &damaged, Symbols::Keep, &all) {
+            match coldpatch(&built.path, &damaged, Symbols::Keep, Rewrite::All(&all)) {
                 Ok(cold) => {
                     assert!(cold.bytes.len() <= whole.len() + (65 << 20), "{at}");
                     done += 1;

@@ -1,11 +1,13 @@
-//! What rules ask for of the hardware trace (`pt snapshot`) and of samples (`profile for`): requests in the memory that
-//! groups of processes, and the kernel's programs, share with the recorder ([`mote_layout::packet_requests`]).
+//! What rules ask for of the hardware trace (`pt snapshot`) and of samples (`profile for`, `fperf`): requests in the
+//! memory that groups of processes, and the kernel's programs, share with the recorder
+//! ([`mote_layout::packet_requests`]).
 
 use super::group::GroupArea;
 use super::session::SessionArea;
 use crate::output::records::now;
 use mote_layout::packet_requests::{
-    FREE, PROFILE, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, slot_at,
+    FREE, FUNCTIONS, PROFILE, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, slot_at,
+    wanted_functions,
 };
 use std::mem::offset_of;
 use std::ops::Range;
@@ -34,6 +36,16 @@ pub(crate) struct Request {
     pub(crate) event: u64,
     /// The packets of how long before, in nanoseconds.
     pub(crate) duration_ns: u64,
+}
+
+/// Samples of functions that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionsRequest {
+    pub(crate) asker: Asker,
+    /// The pattern, by the number that the rules of its side have for it.
+    pub(crate) pattern: u64,
+    /// For how long, in nanoseconds.
+    pub(crate) ns: u64,
 }
 
 /// Memory with requests, by offsets in [`PacketRequests`].
@@ -66,6 +78,8 @@ pub(crate) struct Requests {
     packets: Vec<Request>,
     /// Those for samples: from when until when, in nanoseconds of CLOCK_MONOTONIC.
     samples: Vec<Range<u64>>,
+    /// Those for samples of functions.
+    functions: Vec<FunctionsRequest>,
 }
 
 impl Places {
@@ -85,8 +99,8 @@ impl Places {
 impl Requests {
     /// None was read yet.
     pub(crate) fn new(places: Arc<Places>) -> Requests {
-        let (groups, packets, samples) = Default::default();
-        Requests { places, groups, past: 0, refused: 0, packets, samples }
+        let (groups, packets, samples, functions) = Default::default();
+        Requests { places, groups, past: 0, refused: 0, packets, samples, functions }
     }
 
     /// Takes all those for packets that there are, in the order of their events.
@@ -107,6 +121,15 @@ impl Requests {
         std::mem::take(&mut self.samples)
     }
 
+    /// Takes all those for samples of functions, in the order of their events.
+    ///
+    /// # Cost
+    /// As [`Requests::take`].
+    pub(crate) fn take_functions(&mut self) -> Vec<FunctionsRequest> {
+        self.read();
+        std::mem::take(&mut self.functions)
+    }
+
     fn read(&mut self) {
         let new = std::mem::take(&mut *self.places.groups.lock().unwrap_or_else(PoisonError::into_inner));
         self.groups.extend(new.iter().filter_map(Weak::upgrade));
@@ -125,16 +148,21 @@ impl Requests {
         });
         self.past = self.past.saturating_add(past);
         all.sort_by_key(|request| request.time_ns);
-        let (samples, packets): (Vec<Request>, Vec<Request>) =
-            all.into_iter().partition(|request| request.duration_ns & PROFILE != 0);
-        let times = samples.iter().map(|Request { time_ns, duration_ns, .. }| {
-            *time_ns..time_ns.saturating_add(duration_ns & !PROFILE)
-        });
-        self.samples.extend(times);
-        self.packets.extend(packets);
+        for request in all {
+            let Request { asker, time_ns, duration_ns, .. } = request;
+            if duration_ns & PROFILE != 0 {
+                self.samples.push(time_ns..time_ns.saturating_add(duration_ns & !PROFILE));
+            } else if duration_ns & FUNCTIONS != 0 {
+                let (pattern, ns) = wanted_functions(duration_ns);
+                self.functions.push(FunctionsRequest { asker, pattern, ns });
+            } else {
+                self.packets.push(request);
+            }
+        }
         // A process may ask for what nothing serves.
         self.samples.truncate(WAITING_MAX);
         self.packets.truncate(WAITING_MAX);
+        self.functions.truncate(WAITING_MAX);
     }
 
     /// How many requests there was no slot for, when it was looked last.
@@ -177,7 +205,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mote_layout::packet_requests::TAKEN;
+    use mote_layout::packet_requests::{TAKEN, functions_wanted};
 
     /// Writes a request as a process does.
     fn ask(area: &GroupArea, cpu: u64, state: u64, time: u64) {
@@ -207,7 +235,10 @@ mod tests {
         ask(&area, 1, READY, 300);
         ask_for(&area, 2, (READY, 200), PROFILE | 50);
         ask_for(&area, 3, (READY, 100), u64::MAX);
-        // Each is for one of two, whichever reads it.
+        ask_for(&area, 4, (READY, 150), functions_wanted(9, 30));
+        // Each is for one of three, whichever reads it.
+        let functions = FunctionsRequest { asker: Asker::Process, pattern: 9, ns: 30 };
+        assert_eq!(requests.take_functions(), [functions]);
         assert_eq!(requests.take_samples(), [100..100 + (u64::MAX >> 1), 200..250]);
         assert_eq!(requests.take().iter().map(|request| request.time_ns).collect::<Vec<_>>(), [300]);
         assert!(requests.take_samples().is_empty() && requests.take().is_empty());

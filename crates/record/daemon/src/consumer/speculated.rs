@@ -4,6 +4,7 @@
 //! all that it has; so there are about as many streams as threads that speculate at the same time.
 
 use crate::area::group::GroupArea;
+use crate::consumer::stacks::Stacks;
 use crate::consumer::totals::{Context, Totals};
 use crate::consumer::walk::{self, Steps};
 use crate::output::sink::{Bytes, StreamSink};
@@ -25,6 +26,16 @@ struct Kept {
     last_time: u64,
     /// Its records, by event.
     counts: Vec<u64>,
+}
+
+/// Where they go.
+pub(crate) struct Output<'s> {
+    pub(crate) context: &'s Context,
+    /// How to step over each event.
+    pub(crate) events: &'s [Steps],
+    pub(crate) totals: &'s mut Totals,
+    /// What makes addresses of copies of stacks, where records have such.
+    pub(crate) stacks: Option<&'s mut Stacks>,
 }
 
 /// All that is committed in a session.
@@ -68,21 +79,18 @@ impl Speculated {
     pub(crate) fn drain<'a>(
         &mut self,
         areas: impl Iterator<Item = &'a GroupArea>,
-        context: &Context,
-        events: &[Steps],
-        totals: &mut Totals,
+        mut output: Output<'_>,
     ) -> bool {
         let mut records = std::mem::take(&mut self.records);
         let mut any = false;
         for reader in areas.filter_map(GroupArea::pool).map(Reader::new) {
             while let Some((thread, len)) = reader.take(&mut records) {
                 any = true;
-                if let Err(why) = self.write(context, events, &records[..len], totals) {
+                if let Err(why) = self.write(&mut output, &records[..len]) {
                     let why =
                         format!("cannot write the records that process {} has committed: {why}", thread.pid);
-                    totals
-                        .problems
-                        .push(format!("{why}; recording stops; what was written before is complete"));
+                    let text = format!("{why}; recording stops; what was written before is complete");
+                    output.totals.problems.push(text);
                     self.failed = Some(why);
                 }
             }
@@ -91,13 +99,8 @@ impl Speculated {
         any
     }
 
-    fn write(
-        &mut self,
-        context: &Context,
-        events: &[Steps],
-        records: &[u8],
-        totals: &mut Totals,
-    ) -> Result<()> {
+    fn write(&mut self, output: &mut Output<'_>, records: &[u8]) -> Result<()> {
+        let Output { context, events, totals, stacks } = output;
         let Some(first) = records.first_chunk::<8>() else { return Ok(()) };
         let now = context.clock.ticks() + crate::consumer::ring::SKEW_TICKS;
         let begin = nearest(now, split(u64::from_le_bytes(*first)).1, TIME_BITS);
@@ -119,6 +122,8 @@ impl Speculated {
         }
         let end = nearest(now, walked.last_time, TIME_BITS).max(begin);
         let good = records.get(..walked.good).unwrap_or(records);
+        let unwound = stacks.as_mut().and_then(|stacks| stacks.unwound(good, end, events));
+        let good = unwound.as_deref().unwrap_or(good);
         let kept = self.stream(context, begin)?;
         let bytes = kept.add(context, (begin, end), good)?;
         kept.counts.resize(counts.len().max(kept.counts.len()), 0);

@@ -5,7 +5,17 @@ use crate::consumer::walk::Steps;
 use mote_clock::extend::nearest;
 use mote_layout::record::{PREFIX_BYTES, TIME_BITS, split};
 use mote_layout::stack::Copy;
-use mote_sampler::Copies;
+use mote_sampler::{Copies, Reports};
+use std::sync::Arc;
+
+/// Whose stacks records have.
+#[derive(Clone)]
+pub(crate) enum StacksOf {
+    /// Copies that the kernel's programs have made.
+    Anyone,
+    /// Copies that processes have made, which are reported.
+    Processes(Arc<Reports>),
+}
 
 /// Unwinds the stacks of a trace.
 #[derive(Debug)]
@@ -17,8 +27,12 @@ pub(crate) struct Stacks {
 
 impl Stacks {
     /// Begins to hear what processes map.
-    pub(crate) fn open(cpus: u32) -> Stacks {
-        Stacks { copies: Copies::open(cpus), addresses: Vec::new() }
+    pub(crate) fn open(of: &StacksOf, cpus: u32) -> Stacks {
+        let copies = match of {
+            StacksOf::Anyone => Copies::open(cpus),
+            StacksOf::Processes(reports) => Copies::of_reported(reports.clone()),
+        };
+        Stacks { copies, addresses: Vec::new() }
     }
 
     /// Takes in what processes have mapped.
@@ -27,7 +41,7 @@ impl Stacks {
     }
 
     /// The same records, which are good and were read before now, with addresses; `None` when none of them has a copy.
-    /// The last one is of the time `last`; times are nanoseconds of `CLOCK_MONOTONIC`.
+    /// The last one is of the time `last`, on the clock of the records.
     pub(crate) fn unwound(&mut self, records: &[u8], last: u64, events: &[Steps]) -> Option<Vec<u8>> {
         let mut unwound = Vec::new();
         // Bytes that are in there.
@@ -96,7 +110,7 @@ mod tests {
             Steps::of(&parse(text.as_bytes()).expect("well formed"))
         };
         let events = [steps("a u64\n"), steps("callstack_user x64[]\nb u64\n"), steps("other x64[]\n")];
-        let mut stacks = Stacks::open(1);
+        let mut stacks = Stacks::open(&StacksOf::Anyone, 1);
         let plain = [record(0, &[1]), record(1, &[0x5000, 0x5100]), 9u64.to_le_bytes().to_vec()].concat();
         assert_eq!(stacks.unwound(&plain, 5, &events), None);
         // Where it was, the caller, and the caller's, which was called by nobody: but its code does not say so.

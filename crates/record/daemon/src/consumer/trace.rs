@@ -5,7 +5,7 @@ use crate::consumer::data_streams::DataStreams;
 use crate::consumer::losses::Losses;
 use crate::consumer::ring::{Output, RingConsumer, Take};
 use crate::consumer::seen::{self, Seen};
-use crate::consumer::stacks::Stacks;
+use crate::consumer::stacks::{Stacks, StacksOf};
 use crate::consumer::state::{Figures, TraceState};
 use crate::consumer::totals::{Context, Totals};
 use crate::output::folder::Folder;
@@ -41,8 +41,8 @@ pub(crate) struct Destination {
     pub(crate) cpus: u32,
     /// What becomes of events when rings are full.
     pub(crate) mode: Mode,
-    /// Records have copies of stacks.
-    pub(crate) has_copies: bool,
+    /// What makes addresses of copies of stacks, where records have such.
+    pub(crate) stacks: Option<StacksOf>,
 }
 
 /// The channels of a trace, on their way to its destination.
@@ -51,7 +51,7 @@ pub(crate) struct TraceConsumer {
     channels: Vec<ChannelConsumer>,
     streams: DataStreams,
     /// What makes addresses of copies of stacks, where records have such.
-    stacks: Option<Stacks>,
+    pub(crate) stacks: Option<Stacks>,
     pub(crate) totals: Totals,
     /// Of channels that are no more.
     before: (Losses, u32),
@@ -69,7 +69,7 @@ impl TraceConsumer {
         let seen = if named { Seen::below(seen::ids()) } else { Seen::default() };
         let totals = Totals { seen, ..Totals::default() };
         let before = (Losses::default(), 0);
-        let stacks = destination.has_copies.then(|| Stacks::open(destination.cpus));
+        let stacks = destination.stacks.as_ref().map(|of| Stacks::open(of, destination.cpus));
         TraceConsumer {
             destination,
             channels: Vec::new(),
@@ -201,6 +201,11 @@ impl TraceConsumer {
         let used =
             channels.iter_mut().flat_map(|channel| &mut channel.rings).filter_map(RingConsumer::stream);
         used.chain(streams.idle()).any(|stream| stream.count_one(&steps, totals))
+    }
+
+    /// Whether nothing is to be read.
+    pub(crate) fn is_without_rings(&self) -> bool {
+        self.channels.is_empty()
     }
 
     /// Whether a ring holds more than a sub-buffer that was not read.

@@ -52,6 +52,12 @@ impl Steps {
         Steps(steps)
     }
 
+    /// The same of events with the process's stack in front of their fields.
+    pub(crate) fn behind_stack(mut self) -> Steps {
+        self.0.insert(0, Step::Stack);
+        self
+    }
+
     /// Bytes that the fields take at the start of `bytes`, and where in there the process's stack is, if they have it;
     /// `None` when they do not end in there.
     pub(crate) fn over(&self, bytes: &[u8]) -> Option<(usize, Option<Range<usize>>)> {

@@ -2,6 +2,7 @@
 
 use super::choose::{Choice, Wanting};
 use crate::area::session::SessionArea;
+use crate::consumer::stacks::StacksOf;
 use crate::consumer::state::TraceState;
 use crate::consumer::totals::Context;
 use crate::consumer::trace::Destination;
@@ -43,8 +44,9 @@ impl Made {
     pub(crate) fn destination(&self, cpus: u32, mode: Mode, stacks: Stacks) -> Destination {
         let sink = self.trace.directory.sink();
         let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
-        let (state, has_copies) = (self.trace.state.clone(), stacks.user && stacks.copy > 0);
-        Destination { state, context, home: DIRECTORY, inside: "", cpus, mode, has_copies }
+        let state = self.trace.state.clone();
+        let stacks = (stacks.user && stacks.copy > 0).then_some(StacksOf::Anyone);
+        Destination { state, context, home: DIRECTORY, inside: "", cpus, mode, stacks }
     }
 }
 

@@ -12,6 +12,7 @@ use mote_layout::packet::{
 };
 use mote_layout::parse::{Description, FieldType, Labels};
 use mote_layout::record::{ID_BITS, TIME_BITS};
+use mote_layout::stack::USER;
 use mote_layout::types::{Integer, Scalar};
 use mote_loss::Cause;
 use std::collections::{BTreeMap, HashSet};
@@ -31,6 +32,8 @@ pub struct Frame {
     pub clock: &'static str,
     /// Whose events these are.
     pub domain: Domain,
+    /// All events have the process's stack in front of their fields.
+    pub has_stacks: bool,
 }
 
 /// Whose events a trace has.
@@ -63,7 +66,7 @@ pub fn trace_class<'d>(
             .iter()
             .map(|id| {
                 let classes = events.clone().map(|(id, event)| event_class(id, &event, &frame.domain));
-                stream_class(*id, &frame.domain, classes.collect())
+                stream_class(*id, frame, classes.collect())
             })
             .collect(),
         ..TraceClass::default()
@@ -160,7 +163,7 @@ fn packet_header() -> StructClass {
     ])
 }
 
-fn stream_class(id: u32, domain: &Domain, events: Vec<EventClass>) -> StreamClass {
+fn stream_class(id: u32, frame: &Frame, events: Vec<EventClass>) -> StreamClass {
     let context = CONTEXT_FIELDS.map(|(name, bits)| match name {
         "timestamp_begin" => (name, time(bits, Roles::TIMESTAMP)),
         "timestamp_end" => (name, time(bits, Roles::PACKET_END_TIMESTAMP)),
@@ -173,7 +176,15 @@ fn stream_class(id: u32, domain: &Domain, events: Vec<EventClass>) -> StreamClas
         _ => (name, uint(bits, Roles::NONE)),
     });
     // As the process sees it, or as the kernel does.
-    let thread = if *domain == Domain::Processes { "vtid" } else { "tid" };
+    let thread = if frame.domain == Domain::Processes { "vtid" } else { "tid" };
+    let mut common = vec![(thread.to_owned(), FieldClass::int(32))];
+    if frame.has_stacks {
+        // As LTTng's context; elements as of other sequences (`event_class`).
+        let length = format!("{USER}_length");
+        let counted = Length::Dynamic(FieldRef::member(Scope::CommonContext, &length));
+        common.push((length, FieldClass::uint(16)));
+        common.push((USER.to_owned(), FieldClass::array(counted, scalar(Scalar::hex(64)))));
+    }
     StreamClass {
         id: u64::from(id),
         clock: Some(0),
@@ -182,7 +193,7 @@ fn stream_class(id: u32, domain: &Domain, events: Vec<EventClass>) -> StreamClas
             ("id", uint(ID_BITS, Roles::EVENT_CLASS_ID)),
             ("timestamp", time(TIME_BITS, Roles::TIMESTAMP)),
         ])),
-        common_context: Some(StructClass::new([(thread, FieldClass::int(32))])),
+        common_context: Some(StructClass::new(common)),
         events,
         ..StreamClass::default()
     }

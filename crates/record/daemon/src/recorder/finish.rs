@@ -28,6 +28,7 @@ impl Recorder<'_> {
         self.look_at_slow_calls();
         self.end_profile();
         self.end_hardware();
+        self.end_sampled();
         self.kernel.end_slow_calls().into_iter().for_each(|why| self.problem(why));
         self.take(Input::Ending);
         self.peers.let_be();
@@ -71,6 +72,7 @@ impl Recorder<'_> {
             self.problem(format!("{threads} no name: too many started at once"));
         }
         self.kernel.cooperation.remarks().into_iter().for_each(|remark| self.problem(remark));
+        self.output.keep_tables();
         let aggregates = self.write_aggregates();
         self.note_faults();
         let stopped = || self.consumer.shared.failure().cloned();

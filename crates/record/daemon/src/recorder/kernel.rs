@@ -19,6 +19,11 @@ impl Recorder<'_> {
         problems.into_iter().for_each(|text| self.problem(text));
     }
 
+    /// Keeps what gives stacks of processes' events their names.
+    pub(crate) fn keep_symbols(&mut self) {
+        self.output.keep_symbols().into_iter().for_each(|why| self.problem(why));
+    }
+
     /// Attaches the kernel's programs and switches them on. From here on nothing is missed of those that are followed.
     pub(crate) fn begin_kernel(&mut self) {
         let problems = self.kernel.begin_programs(self.session.filters().asks_kernel());

@@ -5,29 +5,63 @@ use super::clock::Clock;
 use super::peers::Peers;
 use crate::error::Error;
 use crate::kernel::Remarks;
+use crate::kernel::symbols::{keep_symbols, keep_tables};
+use crate::options::Stacks;
 use crate::output::owner::{Owner, Ownership};
 use crate::trace::Trace;
 use crate::watch::Watch;
 use mote_filter::Aggregate;
 use mote_journal::{Fact, Process};
+use mote_sampler::{Joined, Reports};
 use mote_session::PeerId;
 use mote_session::events::Events;
 use mote_symbol::collect::BuildIds;
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The trace of the processes, and the recording as a whole.
 pub(crate) struct Output {
     /// What the processes write.
     pub(crate) trace: Trace,
     build_ids: BuildIds,
+    /// Who makes addresses of copies of stacks, and wants to know of processes; `None` where there are no copies.
+    reports: Option<Arc<Reports>>,
+    /// Since when, and of which processes.
+    since: SystemTime,
+    processes: HashMap<u32, Option<u32>>,
     /// Who is to have the recording.
     pub(crate) owner: Owner,
 }
 
 impl Output {
     /// A recording that begins.
-    pub(crate) fn new(trace: Trace, owner: Owner) -> Output {
-        Output { trace, build_ids: BuildIds::default(), owner }
+    pub(crate) fn new(trace: Trace, owner: Owner, reports: Option<Arc<Reports>>) -> Output {
+        let (build_ids, since) = (BuildIds::default(), SystemTime::now());
+        Output { trace, build_ids, reports, since, processes: HashMap::new(), owner }
+    }
+
+    /// Keeps what gives stacks their names in the vdso, if events have stacks. Returns what cannot be kept.
+    pub(crate) fn keep_symbols(&self) -> Vec<String> {
+        let of_processes = Stacks { kernel: false, ..Stacks::BOTH };
+        if self.reports.is_some() { keep_symbols(&self.trace.directory, of_processes) } else { Vec::new() }
+    }
+
+    /// Keeps the tables of run-time compilers, if events have stacks.
+    pub(crate) fn keep_tables(&mut self) {
+        keep_tables(&self.trace.directory, std::mem::take(&mut self.processes), self.since);
+    }
+
+    /// Notes what was found that processes have mapped besides. Returns as [`Output::note`].
+    pub(crate) fn note_found(&mut self, at: u64) -> bool {
+        let found = self.reports.as_ref().map(|reports| reports.found()).unwrap_or_default();
+        found.into_iter().fold(true, |noted, (pid, maps)| {
+            let (comm, exe) = (String::new(), String::new());
+            let how = "library".to_owned();
+            self.note(&Fact::Process(Process { pid: pid as i32, parent: 0, at, how, comm, exe, maps }))
+                & noted
+        })
     }
 
     /// Notes a fact. Returns false the first time that the journal cannot be written.
@@ -38,6 +72,19 @@ impl Output {
     /// Notes a process, with what identifies the files that it has mapped. Returns as [`Output::note`].
     pub(crate) fn note_process(&mut self, pid: i32, mut process: Process) -> bool {
         self.build_ids.fill(pid.unsigned_abs(), &mut process.maps);
+        if let Some(reports) = &self.reports {
+            let (kernel, id) = (pid.unsigned_abs(), process.pid.unsigned_abs());
+            self.processes.insert(id, mote_symbol::mapped::user(kernel));
+            reports.add(Joined {
+                id,
+                parent: process.parent.unsigned_abs(),
+                pid: kernel,
+                at: process.at,
+                is_new: process.how != "library",
+                is_fork: process.how == "fork",
+                maps: process.maps.clone(),
+            });
+        }
         self.note(&Fact::Process(process))
     }
 

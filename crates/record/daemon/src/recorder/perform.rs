@@ -173,8 +173,9 @@ impl Recorder<'_> {
     }
 
     fn know_event(&mut self, id: u32) {
-        let steps = self.session.events().description(id).map(|event| Steps::of(&event));
-        self.output.trace.state.add_event(steps.unwrap_or_default());
+        let steps = self.session.events().description(id).map(|event| Steps::of(&event)).unwrap_or_default();
+        let has_stacks = self.options.stack > 0;
+        self.output.trace.state.add_event(if has_stacks { steps.behind_stack() } else { steps });
     }
 
     /// Puts new events into journal and metadata, before any process can record them.
@@ -197,8 +198,9 @@ impl Recorder<'_> {
 
     /// Sends a letter, and tells the session what came of it, if it wants to know.
     fn post(&mut self, peer: PeerId, letter: &Letter) {
-        let Recorder { peers, memory, requests, session, .. } = self;
-        let done = Post { peers, memory, requests, layout: session.layout() }.deliver(peer, letter);
+        let Recorder { peers, memory, requests, session, options, .. } = self;
+        let stack = options.stack;
+        let done = Post { peers, memory, requests, layout: session.layout(), stack }.deliver(peer, letter);
         if let Some(receipt) = letter.receipt() {
             self.take(Input::Sent { peer, receipt, done });
         }

@@ -13,6 +13,8 @@ pub(super) struct Post<'r> {
     pub(super) memory: &'r mut GroupMemory,
     pub(super) requests: &'r Requests,
     pub(super) layout: &'r Layout,
+    /// Most bytes of a stack that go with each record.
+    pub(super) stack: u32,
 }
 
 impl Post<'_> {
@@ -23,8 +25,9 @@ impl Post<'_> {
     pub(super) fn deliver(&mut self, peer: PeerId, letter: &Letter) -> Result<(), SendError> {
         match letter {
             Letter::Welcome { group, whose, with_maps } => {
-                let (sizes, fds) = self.memory.rings_of(*group, *with_maps, self.layout)?;
-                self.peers.send(peer, &Message::Welcome(*whose, sizes), &fds)
+                let (geometry, fds) = self.memory.rings_of(*group, *with_maps, self.layout)?;
+                let welcome = Message::Welcome { whose: *whose, geometry, stack: self.stack };
+                self.peers.send(peer, &welcome, &fds)
             }
             Letter::Renew { group, with_maps, .. } => {
                 let (sizes, fds) = self.memory.rings_of(*group, *with_maps, self.layout)?;
@@ -48,6 +51,7 @@ impl Post<'_> {
                 let mailbox = self.requests.mailbox(*mailbox).ok_or(SendError::Gone)?;
                 self.peers.send(peer, &Message::Join { place: place.as_bytes() }, &[mailbox.raw()])
             }
+            Letter::Replaces(find) => self.peers.send(peer, &Message::Replaces { find: *find }, &[]),
             Letter::Stop => self.peers.send(peer, &Message::Stop, &[]),
         }
     }

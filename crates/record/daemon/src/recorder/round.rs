@@ -1,10 +1,11 @@
 //! One round of the event loop.
 
 use super::Recorder;
+use super::sampled::Sampled;
 use super::ways_in::WaysIn;
 use crate::control::Answer;
 use crate::error::Error;
-use crate::functions::Functions;
+use crate::functions::{Functions, Given};
 use crate::kernel::Kernel;
 use crate::output::owner::LOOKS;
 use crate::registration::listeners::Listeners;
@@ -74,7 +75,8 @@ impl Recorder<'_> {
             Some(functions) => functions,
             None => {
                 let (hz, source) = (self.clock.samples.frequency(), self.clock.source());
-                let functions = Functions::of((patterns, under), &self.options, source, hz)?;
+                let given = Given { patterns, under, asked: &[] };
+                let functions = Functions::of(given, &self.options, source, hz)?;
                 let Some(functions) = functions else { return Ok(()) };
                 self.options.functions.extend_from_slice(patterns);
                 functions
@@ -97,7 +99,8 @@ impl Recorder<'_> {
             return Duration::ZERO;
         }
         let soon = self.kernel.get().is_some_and(Kernel::snapshots_slow);
-        let tick = if soon { TICK_SOON } else { TICK };
+        let tick = if soon || self.sampled.is_some() { TICK_SOON } else { TICK };
+        let tick = self.sampled.as_ref().and_then(Sampled::patience).map_or(tick, |left| left.min(tick));
         let left = |duration: Duration| duration.saturating_sub(self.clock.whole_for());
         self.options.duration.map_or(tick, |duration| left(duration).min(tick))
     }
@@ -113,13 +116,14 @@ impl Recorder<'_> {
             // The line through the clock is better known: what is there is right even if we are killed.
             self.renew_metadata();
         }
-        let noted = self.kernel.note_mapped();
+        let noted = self.kernel.note_mapped() & self.output.note_found(self.clock.now().ticks);
         self.check_journal(noted);
         let remarks = self.kernel.publish_if_asked();
         self.tell(remarks);
         self.look_at_slow_calls();
         self.look_at_profile();
         self.look_at_hardware();
+        self.look_at_sampled();
         self.hear_consumer();
         if self.screen.is_due() {
             let all = self.aggregates();

@@ -152,7 +152,7 @@ impl Subjects {
     pub(crate) fn were_asked(&mut self, options: &Options, watch: &mut dyn Watch) -> Result<bool, Error> {
         let looked = self.attached.looked();
         // With probes they come by these; the events that they carry themselves come beside.
-        if options.functions.is_empty() {
+        if !options.has_functions() {
             looked.into_iter().try_for_each(|(pid, invited)| self.invited(pid, invited, options, watch))?;
         }
         Ok(!self.attached.is_looking())
@@ -294,7 +294,7 @@ impl Subjects {
             };
             self.awaited.came(pid);
             self.attached.expected.retain(|known| *known != pid);
-            let what = if options.functions.is_empty() { "events" } else { "functions" };
+            let what = if options.has_functions() { "functions" } else { "events" };
             remarks.problems.push(format!("the {what} of process {pid} are not recorded: {why}"));
             // What the kernel sees of it goes on.
             self.attached.alive.retain(|(known, _)| *known != pid || options.sees_from_outside());

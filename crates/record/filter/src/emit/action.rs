@@ -35,6 +35,7 @@ impl Code<'_> {
             Action::Snapshot => self.call_only(tracer::SNAPSHOT, ())?,
             Action::SnapshotPackets { ns } => self.request(*ns)?,
             Action::Profile { ns } => self.request(ns | PROFILE)?,
+            Action::SampleFunctions { pattern, ns } => self.request_functions(pattern, *ns)?,
             Action::Threshold { syscall, ns } => self.call_only(tracer::SET_THRESHOLD, (*syscall, *ns))?,
             Action::OpenKernel { ns, of } => self.call_only(tracer::OPEN_KERNEL, (*ns, *of as i32))?,
             Action::Speculate(None) => self.call_only(tracer::SPECULATE, ())?,

@@ -28,6 +28,11 @@ const ACTIONS: [&str; 13] = [
 const PACKETS: &str = "pt";
 /// First word of `profile for`, likewise.
 const PROFILE: &str = "profile";
+/// First word of `fperf "PATTERN" for`: an action where a string follows.
+const FPERF: &str = "fperf";
+/// Functions can be sampled for so many nanoseconds at least: it takes half of it until the recorder has noticed, and
+/// each begin and end is a change of code.
+const FPERF_MIN_NS: u64 = 20_000_000;
 /// Samples of so many nanoseconds can be asked for: an hour.
 const PROFILE_MAX_NS: u64 = 3_600_000_000_000;
 /// Packets of so many nanoseconds can be asked for: 60 s.
@@ -40,6 +45,7 @@ const LAST_MAX: u64 = 1 << 20;
 struct Time {
     word: &'static str,
     /// In nanoseconds.
+    least: u64,
     most: u64,
     /// What is said of others.
     bounds: &'static str,
@@ -69,6 +75,7 @@ impl Parser {
             "snapshot" => ActionKind::Snapshot,
             PACKETS => self.packets()?,
             PROFILE => self.profile()?,
+            FPERF => self.fperf()?,
             "open" => self.open()?,
             "threshold" => self.threshold()?,
             "speculate" => ActionKind::Speculate(self.only_key()?),
@@ -126,7 +133,11 @@ impl Parser {
             Some(Kind::Name(name)) => name.as_str(),
             _ => "",
         };
-        ACTIONS.contains(&name(1)) || [(PACKETS, "snapshot"), (PROFILE, "for")].contains(&(name(1), name(2)))
+        let is_string =
+            matches!(self.tokens.get(self.at + 2).map(|token| &token.kind), Some(Kind::String(_)));
+        ACTIONS.contains(&name(1))
+            || [(PACKETS, "snapshot"), (PROFILE, "for")].contains(&(name(1), name(2)))
+            || name(1) == FPERF && is_string
     }
 
     /// `last N [FIELD, ..]`, behind `last`.
@@ -155,6 +166,7 @@ impl Parser {
     fn packets(&mut self) -> Result<ActionKind, Diagnostic> {
         let ns = self.time(&Time {
             word: "snapshot",
+            least: 1,
             most: PACKETS_MAX_NS,
             bounds: "packets of 1 ns to 60 s before an event can be asked for",
             example: "for example `pt snapshot 5ms`: the hardware trace of the 5 ms before the event",
@@ -166,6 +178,7 @@ impl Parser {
     fn profile(&mut self) -> Result<ActionKind, Diagnostic> {
         let ns = self.time(&Time {
             word: "for",
+            least: 1,
             most: PROFILE_MAX_NS,
             bounds: "samples of 1 ns to 1 h behind an event can be asked for",
             example: "for example `profile for 2s`: where threads are in the 2 s behind the event",
@@ -173,11 +186,34 @@ impl Parser {
         Ok(ActionKind::Profile { ns })
     }
 
+    /// `fperf "PATTERN" for TIME`, behind `fperf`.
+    fn fperf(&mut self) -> Result<ActionKind, Diagnostic> {
+        const EXAMPLE: &str = "for example `fperf \"db::*\" for 2s`: what calls of these functions cost in the 2 s \
+                               behind the event";
+        let span = self.peek().span;
+        let Kind::String(string) = self.peek().kind.clone() else {
+            return Err(self.unexpected("a pattern of functions in quotes").help(EXAMPLE));
+        };
+        self.bump();
+        let pattern = String::from_utf8(string.parts().join(&b'*'))
+            .ok()
+            .filter(|pattern| !pattern.is_empty() && !pattern.contains(|c: char| c == '`' || c.is_control()))
+            .ok_or_else(|| Diagnostic::syntax(span, "no function can be called so").help(EXAMPLE))?;
+        let ns = self.time(&Time {
+            word: "for",
+            least: FPERF_MIN_NS,
+            most: PROFILE_MAX_NS,
+            bounds: "functions can be sampled for 20 ms to 1 h behind an event",
+            example: EXAMPLE,
+        })?;
+        Ok(ActionKind::SampleFunctions { pattern, ns })
+    }
+
     /// A word and a time.
     fn time(&mut self, time: &Time) -> Result<u64, Diagnostic> {
         let begins = self.eat_word(time.word).is_some();
         match self.peek().kind {
-            Kind::Integer(ns) if begins && (1..=time.most).contains(&ns) => {
+            Kind::Integer(ns) if begins && (time.least..=time.most).contains(&ns) => {
                 self.bump();
                 Ok(ns)
             }

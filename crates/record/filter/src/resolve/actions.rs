@@ -49,6 +49,9 @@ impl<'a> Resolver<'a> {
             ActionKind::Snapshot => Action::Snapshot,
             ActionKind::SnapshotPackets { ns } => Action::SnapshotPackets { ns: *ns },
             ActionKind::Profile { ns } => Action::Profile { ns: *ns },
+            ActionKind::SampleFunctions { pattern, ns } => {
+                Action::SampleFunctions { pattern: pattern.clone(), ns: *ns }
+            }
             ActionKind::Threshold { syscall, ns } => Action::Threshold { syscall: *syscall, ns: *ns },
             ActionKind::Speculate(key) => Action::Speculate(self.speculation_key_of(key)?),
             ActionKind::Commit(key) => Action::Commit(self.speculation_key_of(key)?),

@@ -188,6 +188,7 @@ impl Show<'_> {
             Action::Snapshot => writeln!(f, "  snapshot"),
             Action::SnapshotPackets { ns } => writeln!(f, "  pt snapshot of {ns} ns"),
             Action::Profile { ns } => writeln!(f, "  profile for {ns} ns"),
+            Action::SampleFunctions { pattern, ns } => writeln!(f, "  fperf {pattern:?} for {ns} ns"),
             Action::Threshold { syscall, ns } => writeln!(f, "  threshold of call {syscall}: {ns} ns"),
             Action::Speculate(key) => writeln!(f, "  speculate{}", self.by(key.as_ref())),
             Action::Commit(key) => writeln!(f, "  commit{}", self.by(key.as_ref())),

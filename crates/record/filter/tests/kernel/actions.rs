@@ -348,3 +348,32 @@ fn what_this_side_cannot_do_says_why() {
         assert_eq!(problem.kind(), Kind::Side);
     }
 }
+
+#[test]
+fn one_event_can_ask_for_packets_and_for_samples() {
+    use mote_layout::cooperation::SharedHeader;
+    use mote_layout::packet_requests::{
+        PROFILE, PacketRequest, PacketRequests, functions_wanted, shift_of, slot_at,
+    };
+    use std::mem::offset_of;
+    let rule =
+        "*:in do fperf 'b' for 1s, pt snapshot 5ms, fperf 'a*' for 1h, profile for 3ns, fperf 'b' for 4s";
+    let Some(world) = World::of(&[rule]) else { return };
+    world.event(1, "", 0, 0);
+    let entries = world.maps.entries();
+    let at = entries.iter().position(|entry| entry.meaning == mote_filter::maps::Meaning::Shared);
+    let found = world.machine.value(at.unwrap(), &[0; 4]).unwrap();
+    let word = |at: usize| {
+        let at = offset_of!(SharedHeader, packets) + at;
+        u64::from_le_bytes(found[at..at + 8].try_into().unwrap())
+    };
+    assert_eq!([0, 1].map(|number| world.maps.function_pattern(number)), [Some("b"), Some("a*")]);
+    let all =
+        [functions_wanted(0, 1_000_000_000), 5_000_000, functions_wanted(1, 3_600_000_000_000), PROFILE | 3];
+    let cpu = 1;
+    let durations = all
+        .map(|wanted| word(slot_at(cpu + shift_of(wanted) as usize) + offset_of!(PacketRequest, duration)));
+    assert_eq!(durations, all);
+    // The same once more, before it was heard.
+    assert_eq!(word(offset_of!(PacketRequests, refused)), 1);
+}

@@ -49,6 +49,8 @@ struct Link {
     rings: Option<GroupId>,
     /// The newest filters that it has taken, or cannot be told of.
     filters: u32,
+    /// Since when there is no room for the newest ones, which are to come again.
+    full_since: Option<Instant>,
     /// Descriptions that it waits for the ids of.
     announced: Option<Vec<usize>>,
     /// None of them occurs before others are announced, too.
@@ -121,6 +123,7 @@ impl World {
             is_flight_recorder: true,
             keeps_last_packets: true,
             is_profiled: true,
+            functions: Vec::new(),
             has_kernel: true,
             own: 0,
             descriptors: 1024,
@@ -196,7 +199,7 @@ impl World {
             Step::Hello { peer, how, lies } => self.hello(peer, how, lies),
             Step::Announce { peer, events, has_more } => self.announce(peer, events, has_more),
             Step::Ready { peer, failed } => {
-                let ready = Ready { sites: 3, armed: 3 - failed, failed, errno: 0, late_ms: 0 };
+                let ready = Ready { sites: 3, armed: 3 - failed, failed, errno: 0, late_ms: 0, replaces: 0 };
                 self.says(peer, &Message::Ready(ready));
             }
             Step::GoesOn { peer } => self.says(peer, &Message::GoesOn),
@@ -221,6 +224,10 @@ impl World {
             Step::Tick { ms } => {
                 self.now.at += Duration::from_millis(ms);
                 self.take(Input::Tick);
+                let is_full = |link: &Link| {
+                    link.full_since.is_some() && link.rings.is_some() && link.announced.is_none()
+                };
+                assert!(self.send_fails > 0 || !self.open.values().any(is_full), "filters do not come again");
             }
             other => self.step_of_others(other),
         }
@@ -516,6 +523,7 @@ impl World {
             );
         }
         match &letter {
+            Letter::Replaces(_) => panic!("no process of this test has said that it does"),
             Letter::Welcome { group, whose, .. } => {
                 assert!(self.rings.contains(group) && link.wants_rings && link.welcomed == 0);
                 let is_shared = link.principal.is_some_and(Principal::is_shared);
@@ -537,6 +545,10 @@ impl World {
                 if matches!(done, Ok(()) | Err(SendError::Locked | SendError::Gone)) {
                     link.filters = *generation;
                 }
+                let full_since = link.full_since.unwrap_or(self.now.at);
+                let comes_again = self.now.at - full_since < Duration::from_secs(5);
+                link.full_since =
+                    (matches!(done, Err(SendError::System(_))) && comes_again).then_some(full_since);
             }
             Letter::Ids(words) => self.check_ids(peer, words),
             Letter::Invitation { mailbox, .. } => assert!(self.mailboxes.contains(mailbox)),

@@ -5,7 +5,7 @@
 //! | `PAGE` | bytes of the smallest page |
 //! | `Entry` | the first instructions of a function: candidates for a probe, their copies |
 //! | `Candidate`, `Reach` | one way to put a probe there, and where its jump may lead |
-//! | `BODY_AT`, `CALL_BYTES` | bytes before a body; of the call that it begins with |
+//! | `BODY_AT` | bytes before a body |
 //! | `jump`, `trap` | what is written over a function |
 //! | `stub`, `STUB_BYTES` | a jump from where a function's jump can lead to its body |
 //! | `Arguments`, `result`, `declared` | where arguments and results are: by the convention, as DWARF says |

@@ -8,7 +8,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-// Counts a call and changes nothing; and a call of a function with a trap after each instruction.
+// Counts a call and changes nothing: called by the body, or jumped to, with `rax` on the stack and where the body goes
+// on in `rax`; and a call of a function with a trap after each instruction.
 global_asm!(
     ".pushsection .text.mote_library, \"ax\", @progbits",
     ".globl mote_count",
@@ -17,6 +18,14 @@ global_asm!(
     "lock inc qword ptr [rip + mote_counted]",
     "popfq",
     "ret",
+    ".globl mote_count_and_go_on",
+    "mote_count_and_go_on:",
+    "mov [rsp - 16], rax",
+    "pushfq",
+    "lock inc qword ptr [rip + mote_counted]",
+    "popfq",
+    "pop rax",
+    "jmp [rsp - 24]",
     ".globl mote_step",
     "mote_step:",
     "mov rax, rdi",
@@ -40,6 +49,7 @@ global_asm!(
 
 unsafe extern "C" {
     safe fn mote_count();
+    safe fn mote_count_and_go_on();
     safe fn mote_step(function: extern "C" fn(u64, u64) -> u64, a: u64, b: u64) -> u64;
     static mote_counted: AtomicU64;
 }
@@ -71,7 +81,9 @@ pub(crate) fn prepare(bytes: &[u8]) -> Plan<'static> {
         write(memory.address, plan.code(&memory).expect("code"));
     }
     for probe in plan.probes() {
-        write(probe.body - 8, &(mote_count as *const () as u64).to_le_bytes());
+        let is_called = probe.copy - probe.body == 6;
+        let code = if is_called { mote_count as *const () } else { mote_count_and_go_on as *const () };
+        write(probe.body - 8, &(code as u64).to_le_bytes());
         let page = probe.address / 4096 * 4096;
         let len = (probe.address + JUMP_BYTES as u64 - page).next_multiple_of(4096);
         let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;

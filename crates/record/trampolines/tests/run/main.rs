@@ -91,8 +91,8 @@ fn call_all(counts: u64) {
 fn stand_at_guards(plan: &Plan<'_>, a: u64) {
     let mut stopped = 0;
     for guard in plan.guards() {
-        let probes = plan.probes().enumerate();
-        let (number, probe) = probes.filter(|(_, one)| one.address < guard.address).last().expect("one");
+        let before = plan.probes().enumerate().filter(|(_, one)| one.address < guard.address);
+        let (number, probe) = before.max_by_key(|(_, one)| one.address).expect("one");
         let entry = entries::ALL.iter().find(|entry| entry.function as *const () as u64 == probe.address);
         let (entry, before) = (entry.expect("a function"), library::counted());
         let (answer, has_stopped) = library::call_and_stop(entry.function, a, 9, guard.address, number);

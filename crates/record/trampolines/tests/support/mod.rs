@@ -5,7 +5,7 @@
 pub(crate) mod oracle;
 
 use mote_functions::Function;
-use mote_layout::functions::Scope;
+use mote_layout::functions::{Scope, Value};
 use mote_symbol::Image;
 use mote_trampolines::Request;
 use object::{Object, ObjectSection, SectionKind};
@@ -54,7 +54,7 @@ impl File {
         let mut requests = Vec::new();
         for function in self.functions.iter().filter(|function| passes(function)) {
             requests.push(Request {
-                values: Vec::new(),
+                values: values(requests.len()),
                 event: format!("mote1\nf:{:x}", function.address),
                 scope: Scope::Anywhere,
                 address: function.address.wrapping_add(bias),
@@ -65,4 +65,9 @@ impl File {
         }
         requests
     }
+}
+
+/// The values of the request of this number: of each second one, only entries are counted.
+pub(crate) fn values(number: usize) -> Vec<Value> {
+    if number.is_multiple_of(2) { vec![Value::ENTRIES] } else { Vec::new() }
 }

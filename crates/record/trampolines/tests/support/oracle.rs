@@ -1,7 +1,7 @@
 //! A check of plans by the bytes that they put into a process.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl as Flow, Instruction};
-use mote_layout::functions::{JUMP_BYTES, Kind, Memory, Plan, Probe};
+use mote_layout::functions::{JUMP_BYTES, Kind, Memory, Plan, Probe, Scope, Value};
 use mote_trampolines::{By, Planned, Request};
 
 /// Checks all of a plan.
@@ -28,8 +28,7 @@ pub(crate) fn check(requests: &[Request<'_>], planned: &Planned) {
     let mut bodies = Vec::new();
     for (probe, (index, by)) in plan.probes().zip(&planned.done) {
         let one = One { plan: &plan, memories: &memories, request: &requests[*index], probe, by: *by };
-        one.check();
-        bodies.push((probe.body - 16, one.copy_end()));
+        bodies.push((probe.body - 16, one.check()));
         guarded += probe.guards.count_ones() as usize;
     }
     assert_eq!(guarded, guards.len());
@@ -46,7 +45,18 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    fn check(&self) {
+    /// What the body begins with.
+    fn begin(&self) -> &'static [u8] {
+        if self.request.values == [Value::ENTRIES] && self.request.scope != Scope::Caller {
+            // call [rip - 14]
+            return &[0xff, 0x15, 0xf2, 0xff, 0xff, 0xff];
+        }
+        // push rax; lea rax, [rip + 6]; jmp [rip - 22]
+        &[0x50, 0x48, 0x8d, 0x05, 6, 0, 0, 0, 0xff, 0x25, 0xea, 0xff, 0xff, 0xff]
+    }
+
+    /// Returns where the body ends.
+    fn check(&self) -> u64 {
         let Probe { address, body, target, copy, guards, kind, old, new, .. } = self.probe;
         let text = self.plan.text(&self.probe).expect("a text");
         assert_eq!(text, format!("{}\0", self.request.event).as_bytes());
@@ -54,11 +64,9 @@ impl One<'_> {
         let code = &self.request.code[skipped..];
         assert!(skipped == 0 || skipped == 4 && self.request.code[..4] == [0xf3, 0x0f, 0x1e, 0xfa]);
         assert!(old.iter().zip(code).all(|(old, byte)| old == byte), "{self}");
-        assert_eq!((body % 16, copy), (0, body + 6), "{self}");
-        assert_eq!(
-            self.memory(body - 16, 22),
-            [&[0; 16][..], &[0xff, 0x15, 0xf2, 0xff, 0xff, 0xff]].concat()
-        );
+        let begin = self.begin();
+        assert_eq!((body % 16, copy), (0, body + begin.len() as u64), "{self}");
+        assert_eq!(self.memory(body - 16, 16 + begin.len()), [&[0; 16][..], begin].concat());
         match kind {
             Kind::Trap => {
                 assert_eq!(
@@ -70,7 +78,7 @@ impl One<'_> {
             }
             Kind::Jump => self.check_jump(code),
         }
-        self.check_copy(code);
+        self.check_copy(code)
     }
 
     fn check_jump(&self, code: &[u8]) {
@@ -106,8 +114,8 @@ impl One<'_> {
         assert!(byte == 0xcc || distance == 4 && (0..=0xff).all(is_none), "{self}: {byte:#x}");
     }
 
-    /// Compares the copy with what was there, and with where guards lead.
-    fn check_copy(&self, code: &[u8]) {
+    /// Compares the copy with what was there, and with where guards lead. Returns where its code ends.
+    fn check_copy(&self, code: &[u8]) -> u64 {
         let mut at = self.probe.copy;
         let mut behind = None;
         for (original, from, end) in self.moved(code) {
@@ -126,15 +134,18 @@ impl One<'_> {
                 let jump = self.decode(copied.next_ip());
                 assert!(is_same_target(&original, &jump), "{self}: {original} {jump}");
                 behind = None;
+                at = jump.next_ip();
             } else {
+                at = copied.next_ip();
                 assert!(is_same(&original, &copied), "{self}: {original} {copied}");
             }
-            at = copied.next_ip();
         }
         if let Some(behind) = behind {
             let jump = self.decode(at);
             assert_eq!((jump.code(), jump.near_branch_target()), (Code::Jmp_rel32_64, behind), "{self}");
+            at = jump.next_ip();
         }
+        at
     }
 
     fn moved(&self, code: &[u8]) -> Vec<(Instruction, u64, u64)> {
@@ -147,10 +158,6 @@ impl One<'_> {
             }
         }
         moved
-    }
-
-    fn copy_end(&self) -> u64 {
-        self.probe.copy + 5
     }
 
     fn decode(&self, at: u64) -> Instruction {

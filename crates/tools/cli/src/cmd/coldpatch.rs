@@ -3,7 +3,7 @@
 use crate::{cmd, out};
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use mote_coldpatch::{Cold, Left, Refused, Symbols, coldpatch};
+use mote_coldpatch::{Cold, Left, Refused, Rewrite, Symbols, coldpatch};
 use mote_functions::{Lists, Pattern, beside_of};
 use mote_probelist::{Kind, List, Placeholder, Was};
 use mote_symbol::Image;
@@ -24,8 +24,8 @@ use std::process::ExitCode;
 /// places for probes, with names, files and lines, and belongs to this build: with it, `mote functions` finds the
 /// functions of the stripped program, wherever that is loaded.
 ///
-/// --rewrite is for programs and libraries that were built without any of that: the functions that it means get
-/// placeholders.
+/// --rewrite is for programs and libraries that were built without any of that: of the functions that it means, those
+/// in which a running process has no room for a jump get placeholders; with --everywhere the others, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
   mote coldpatch app -o bin/app --strip     without symbols and debug information
   mote coldpatch app -o app                 in its own place
   mote coldpatch /usr/bin/lua5.4 --rewrite '*' -o ./lua5.4      of a package, as it is
-  mote coldpatch libz.so.1 --rewrite 'inflate*' -o lib/libz.so.1
+  mote coldpatch libz.so.1 --rewrite 'inflate*' --everywhere -o lib/libz.so.1
   mote functions 'parse_*' -- bin/app       by bin/app.probes, which is beside it
   mote functions --probes app.probes 'parse_*' -p 4711
   mote list --functions bin/app             its functions, by the list
@@ -64,6 +64,7 @@ JSON: one object. Its keys are stable:
   placeholders  {kind: {calls, jumps, nops}}
   left          [{address, kind, why}], what goes on as before
   refused       [{address, symbol, why}], functions that could not be rewritten
+  unneeded      how many functions need not be: they can be probed by a jump as they are
 
 Exit status: 0 done, 1 the program has no placeholder, or no function could be rewritten, and
 nothing was written, 2 failed.")]
@@ -77,9 +78,13 @@ pub(crate) struct Args {
     /// Leave out symbols and debug information
     #[arg(long)]
     strip: bool,
-    /// Give the functions that PATTERN means placeholders, as `mote functions` names them; repeat for more
+    /// Give the functions that PATTERN means placeholders where no jump can be written into a
+    /// running process, as `mote functions` names them; repeat for more
     #[arg(long, value_name = "PATTERN")]
     rewrite: Vec<String>,
+    /// Rewrite functions that can be probed by a jump, too: each call then takes two jumps more
+    #[arg(long, requires = "rewrite")]
+    everywhere: bool,
     /// A table for people, or JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
@@ -99,15 +104,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let symbols = if args.strip { Symbols::Strip } else { Symbols::Keep };
     let patterns: Result<Vec<Pattern>, String> = args.rewrite.iter().map(|text| Pattern::new(text)).collect();
     let patterns = patterns.map_err(anyhow::Error::msg)?;
-    let cold = coldpatch(binary, &bytes, symbols, &patterns)?;
+    let rewrite = if args.everywhere { Rewrite::All(&patterns) } else { Rewrite::Needed(&patterns) };
+    let cold = coldpatch(binary, &bytes, symbols, rewrite)?;
     tell(binary, &cold);
     let is_rewritten = |place: &Placeholder| place.kind == Kind::Rewritten;
-    if !patterns.is_empty() && !cold.list.placeholders.iter().any(is_rewritten) {
+    // A file in which nothing has to be rewritten is as good as one in which something was.
+    let is_done = cold.unneeded > 0 || cold.list.placeholders.iter().any(is_rewritten);
+    if !patterns.is_empty() && !is_done {
         let why = if cold.refused.is_empty() { ": none is called so" } else { "" };
         say!("no function of {} was rewritten{why}", binary.display());
         return Ok(cmd::NOTHING.into());
     }
-    if cold.list.placeholders.is_empty() {
+    if patterns.is_empty() && cold.list.placeholders.is_empty() {
         say!(
             "{} has no placeholder; build it with -finstrument-functions, -pg -mfentry or \
              -fpatchable-function-entry=5, and prepare it before it is stripped; or have it rewritten (--rewrite)",
@@ -196,6 +204,10 @@ fn tell(binary: &Path, cold: &Cold) {
     for (why, count) in refused {
         say!("{} not rewritten: {why}", counted(count, "function is", "functions are"));
     }
+    if cold.unneeded > 0 {
+        let functions = counted(cold.unneeded, "function needs", "functions need");
+        say!("{functions} no placeholder: there is room for a jump (--everywhere gives them one)");
+    }
     if cold.list.build_id.is_empty() {
         say!(
             "{} has no build id: its list is known by a digest of its code; -Wl,--build-id makes one",
@@ -270,5 +282,6 @@ fn json_of(output: &Path, path: &Path, cold: &Cold) -> Value {
         "placeholders": placeholders,
         "left": left.collect::<Vec<_>>(),
         "refused": refused.collect::<Vec<_>>(),
+        "unneeded": cold.unneeded,
     })
 }

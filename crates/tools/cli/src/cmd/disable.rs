@@ -1,6 +1,6 @@
 //! `mote disable`: takes rules out of a recording that runs.
 
-use crate::{out, running};
+use crate::{out, rules, running};
 use mote_daemon::control::Request;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,6 +16,7 @@ Examples:
   mote disable ./trace 'net:*'
   mote disable ./trace net:packet_in                these events of a recording with -e 'net:*'
   mote disable ./trace -k sched:sched_switch        kernel events
+  mote disable ./trace -f 'parse_*'                 functions of a recording with -f
 
 `mote status DIR` shows the rules of a recording.
 
@@ -25,8 +26,11 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR")]
     recording: PathBuf,
     /// Patterns as they were given to record or enable, or patterns of some of their events
-    #[arg(value_name = "PATTERN", required_unless_present = "kernel")]
+    #[arg(value_name = "PATTERN", required_unless_present_any = ["kernel", "function"])]
     patterns: Vec<String>,
+    /// Functions, as record and enable take them; repeat for more
+    #[arg(short, long, value_name = "PATTERN")]
+    function: Vec<String>,
     /// Patterns of kernel events, separated by commas
     #[arg(short, long, value_name = "PATTERNS", value_delimiter = ',')]
     kernel: Vec<String>,
@@ -34,9 +38,9 @@ pub(crate) struct Args {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    running::ask(
-        &args.recording,
-        &Request::Disable { patterns: args.patterns.clone(), kernel: args.kernel.clone() },
-        out::width(),
-    )
+    let mut patterns = args.patterns.clone();
+    for function in &args.function {
+        patterns.extend(rules::events_of(function).map_err(anyhow::Error::msg)?);
+    }
+    running::ask(&args.recording, &Request::Disable { patterns, kernel: args.kernel.clone() }, out::width())
 }

@@ -4,9 +4,10 @@ use crate::cmd;
 use crate::out::Place;
 use crate::own_recording::{self, RecordArgs};
 use crate::rules;
+use crate::sampling::{budget, sampling};
 use mote_analysis::{CostSums, Costs, run as feed};
 use mote_daemon::options::CallsAre;
-use mote_daemon::{Options, Rule, Sampling, counters, usual_counters};
+use mote_daemon::{Options, Rule};
 use mote_timeline::{Range, Source, Trace};
 use mote_view::{CostPaths, CostTable};
 use mote_words::COLUMNS;
@@ -104,17 +105,6 @@ const ALL: &str = "*";
 /// What tells of samples besides themselves.
 const FACTS: &str = "fperf:*";
 
-/// A part of the time, in millionths; 0 for all of it.
-fn budget(text: &str) -> Result<u64, String> {
-    const PERCENT: f64 = 10_000.0;
-    if text == "none" {
-        return Ok(0);
-    }
-    let number: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
-    let percent = number.filter(|percent| (0.01..=100.0).contains(percent));
-    percent.map(|percent| (percent * PERCENT) as u64).ok_or_else(|| "give 0.01% to 100%, or none".to_owned())
-}
-
 /// Shows what calls cost; see the help for the exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(dir) = &args.input else {
@@ -122,22 +112,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             args.record.has_subject(),
             "what is to be sampled? mote fperf -- CMD, or -p PID; -i DIR shows a recording"
         );
-        let counters = match &args.events {
-            Some(events) => counters(events).map_err(anyhow::Error::msg)?,
-            None => {
-                let (counters, has_unit) = usual_counters();
-                if !has_unit {
-                    let names: Vec<&str> = counters.iter().map(|counted| counted.name.as_str()).collect();
-                    say!("the processor does not count its events here; counting {}", names.join(", "));
-                }
-                counters
-            }
-        };
         let all = [ALL.to_owned()];
         let patterns = if args.patterns.is_empty() { &all[..] } else { &args.patterns };
         let mut rules = rules::of_functions(patterns, None).map_err(anyhow::Error::msg)?;
         rules.push(Rule::record(FACTS));
-        let calls = CallsAre::Sampled(Sampling { budget: args.budget, counters });
+        let calls = CallsAre::Sampled(sampling(args.events.as_deref(), args.budget)?);
         let (functions, probe_lists) = (patterns.to_vec(), args.probe_lists.clone());
         let options = Options { rules, functions, probe_lists, calls, ..args.record.options()? };
         let recorded = own_recording::record(&args.record, &options, "samples of functions")?;

@@ -159,6 +159,7 @@ impl Args {
             ctf: Ctf::V1_8,
             duration: self.duration.map(Duration::from_nanos),
             clock: None,
+            stack: 0,
             kernel: Some(kernel),
             profile: None,
             hardware: None,
@@ -168,6 +169,7 @@ impl Args {
             under: self.rules.under.clone(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
+            sampling: None,
             command: self.command.clone(),
         })
     }

@@ -7,7 +7,7 @@ use crate::begun::{Begun, ReadyArgs};
 use crate::hardware::Wanted;
 use crate::out::Place;
 use crate::rules::Rules;
-use crate::sampling::SamplingArgs;
+use crate::sampling::{FunctionSamplingArgs, SamplingArgs};
 use crate::units;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -39,6 +39,7 @@ Examples:
   mote record -x '*:debug_*' -- ./app          all events but some
   mote record --mode overwrite -- ./app        a flight recorder: the newest events only
   mote record --duration 10s -- ./server       the first ten seconds; the server goes on
+  mote record -e 'net:*' --stack -- ./app      who has called; mote view DIR --stack
 
 Filters run in the program, on its own arguments, before anything is recorded:
   mote record -e 'net:*' --filter 'len > 1500 && proto == \"tcp*\"' -- ./app
@@ -64,6 +65,10 @@ Kernel events (root, or CAP_BPF and CAP_PERFMON) of the command and all that it 
 
 Samples of threads with their stacks, in the same recording (`mote profile` shows them):
   mote record --profile -e 'net:*' -k sched -- ./app
+
+Samples of functions, with what is counted in each call, in the 2 s behind an event (`mote fperf -i DIR` shows them):
+  mote record -e 'req:*' --on 'req:done if duration > 50ms do fperf \"parse_*\" for 2s' -- ./server
+  mote record -f checkout --on 'f:checkout if duration > 50ms do fperf \"db::*\" for 2s' -p 4711
 
 What processors write down of each branch (a CPU with Intel PT is needed), on the same clock, in DIR/pt:
   mote record --pt -e 'net:*' -k sched -- ./app    each verb of `mote pt` opens the recording then
@@ -115,6 +120,8 @@ pub(crate) struct Args {
     stacks: StackArgs,
     #[command(flatten)]
     profile: SamplingArgs,
+    #[command(flatten)]
+    functions: FunctionSamplingArgs,
     /// Record what processors write down of each branch (Intel PT), too: of the command or the processes, or with -a of
     /// everything. OPTIONS, separated by commas: cyc=N, mtc=N, no-mtc, psb=N, no-return-compression, kernel, jit,
     /// snapshot=SIZE, buffer=SIZE, filter=FILTER (the last one); see `mote pt record`. Where a rule says `pt snapshot
@@ -221,6 +228,7 @@ impl Args {
                 Clock::Tsc => mote_daemon::options::Source::Tsc,
                 Clock::Monotonic => mote_daemon::options::Source::Monotonic,
             }),
+            stack: self.stacks.of_processes()?,
             kernel: self.kernel(cpus)?,
             profile: self.profile.options(self.all, self.stacks.bytes(), self.asks_for_samples()),
             hardware: match &self.pt {
@@ -237,6 +245,7 @@ impl Args {
             under: self.rules.under.clone(),
             probe_lists: self.probe_lists.clone(),
             calls: CallsAre::Recorded,
+            sampling: self.functions.options(self.asks_for_functions())?,
             command: self.command.clone(),
         })
     }
@@ -264,6 +273,12 @@ impl Args {
         self.rules.rules.iter().chain(&self.rules.kernel).any(Rule::profiles)
     }
 
+    /// Whether rules ask for samples of functions.
+    fn asks_for_functions(&self) -> bool {
+        let mut rules = self.rules.rules.iter().chain(&self.rules.kernel);
+        rules.any(|rule| rule.sampled_functions().next().is_some())
+    }
+
     /// Whether a hardware trace keeps the last packets only, whatever is said of it.
     fn keeps_last_packets(&self) -> bool {
         matches!(self.mode, Mode::Overwrite) || self.asks_for_packets()
@@ -284,7 +299,7 @@ impl Args {
         if self.rules.kernel.is_empty() {
             let flags = [
                 (self.all && !self.is_profiled() && !self.is_traced(), "-a"),
-                (self.stacks.is_wanted(), "--stack"),
+                (self.stacks.are_of_kernel(), "--stack=kernel"),
                 (self.kernel_buffers.is_some(), "--kernel-buffers"),
             ];
             if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given) {

@@ -288,6 +288,7 @@ fn options(
 ) -> Options {
     let program = env::current_exe().expect("a path");
     Options {
+        stack: 0,
         output: place.join("trace"),
         streams: Streams::Files,
         rules: vec![Rule::record("hardware_trace:*")],
@@ -320,6 +321,7 @@ fn options(
         under: Vec::new(),
         probe_lists: Vec::new(),
         calls: CallsAre::Recorded,
+        sampling: None,
         command: ["env".into(), format!("{ROLE}={EVENTS}").into(), program.into()].to_vec(),
     }
 }

@@ -3,6 +3,7 @@
 //! | item | what a processor's folder gives |
 //! |---|---|
 //! | `load_word_at`, `store_word_at` | access to one word of `mote_thread_speculation`, by its index |
+//! | `registers` | frame pointer, stack pointer and instruction pointer of the function that it is inlined into |
 //! | `Interrupted` | what `probe`'s code for threads that were sent keeps of one: `mask`, `nonce`, `end_call` |
 //!
 //! A second processor is a second folder, and its line in the list below.

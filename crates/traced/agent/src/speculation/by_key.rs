@@ -111,8 +111,12 @@ fn join(session: usize, pool: &Pool<'_>, kind: u64, key: Key, parent: u64) -> Op
 pub(crate) unsafe fn write(channel: &Channel, record: Record<'_>, verdict: u64) {
     let kept = shared::pool(channel.session).and_then(|pool| Some((pool, speculation(&pool, verdict)?)));
     if let Some((pool, speculation)) = kept {
-        // SAFETY: the caller's promise.
-        match unsafe { pool.append_by(speculation, &channel.writer, &record) } {
+        let mut appended = Ok(());
+        channel.with_stack(record, &mut |record| {
+            // SAFETY: the caller's promise; a stack is readable as far as it is copied.
+            appended = unsafe { pool.append_by(speculation, &channel.writer, &record) };
+        });
+        match appended {
             Ok(()) => return,
             Err(Refused::Full) => return channel.writer.lose(Cause::SpeculationFull),
             Err(Refused::NoClock) => return channel.writer.lose(Cause::NoClock),

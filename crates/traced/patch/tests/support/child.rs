@@ -3,6 +3,23 @@
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Before the standard library sets up its own: with handlers of its own, it has each thread that begins take a lock,
+/// which another thread of the tests may hold in the moment of a fork. The threads of that child would wait for ever.
+#[cfg(test)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NO_HANDLERS: extern "C" fn() = {
+    extern "C" fn end(signal: i32) {
+        set_handler(signal, libc::SIG_DFL, 0);
+    }
+    extern "C" fn install() {
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            set_handler(signal, end as *const () as usize, 0);
+        }
+    }
+    install
+};
+
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -100,6 +117,13 @@ pub fn set_handler(signal: i32, handler: usize, flags: i32) {
 /// Blocks `signal` in this thread.
 pub fn block(signal: i32) {
     mote_sys::signal::block(mote_sys::signal::bit(signal));
+}
+
+/// Locks a page: from now on sites are changed through gates, and none of the process's pages are exchanged.
+pub fn lock_memory() {
+    static LOCKED: u64 = 0;
+    // SAFETY: memory of ours.
+    assert_eq!(unsafe { libc::mlock((&raw const LOCKED).cast(), size_of::<u64>()) }, 0, "mlock");
 }
 
 /// A breakpoint that is not ours.

@@ -10,7 +10,9 @@ use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, sealed_memfd};
 use mote_sys::socket::{self, Wait};
 use mote_wire::bundle::{Bundle, Disposition, MapPlace, PoolPlace, Program};
-use mote_wire::{ENVIRONMENT, Hello, ID_ON, Installed, MESSAGE_MAX, Message, VERSION, filter_counters};
+use mote_wire::{
+    ENVIRONMENT, Hello, ID_ON, Installed, MESSAGE_MAX, Message, VERSION, Whose, filter_counters,
+};
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
@@ -112,7 +114,7 @@ impl Session {
             .expect("this program starts");
         let mut process = self.meet();
         process.send(
-            &Message::Welcome(mote_wire::Whose::Shared, self.channel.geometry()),
+            &Message::Welcome { whose: Whose::Shared, geometry: self.channel.geometry(), stack: 0 },
             &[self.channel.memfd()],
         );
         self.talk(&mut process, wishes);

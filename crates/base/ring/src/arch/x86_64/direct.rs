@@ -29,6 +29,8 @@ macro_rules! read_time {
 /// yet. `$touched` bytes have to lie in the sub-buffer: all that is written, and at least one byte more than the record
 /// has, because a position at the last byte says that the sub-buffer is closed.
 ///
+/// `$first` is what comes first in the sequence.
+///
 /// With `as $timing` in front, the time is read or given as that says ([`Timing`]).
 macro_rules! direct {
     (
@@ -78,6 +80,12 @@ macro_rules! direct {
         $touched:literal, $len:literal, at [$($time:expr),*], [$($copy:literal),*], $otherwise:block, $to:ident;
         $($operand:tt)*
     ) => {
+        direct!($touched, $len, first [], at [$($time),*], [$($copy),*], $otherwise, $to; $($operand)*)
+    };
+    (
+        $touched:literal, $len:literal, first [$($first:literal),*], at [$($time:expr),*], [$($copy:literal),*],
+        $otherwise:block, $to:ident; $($operand:tt)*
+    ) => {
         ::core::arch::asm!(
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
@@ -95,6 +103,7 @@ macro_rules! direct {
             "lea rax, [rip + 2b]",
             "mov fs:[{p} + {RSEQ_CS}], rax",
             "3:",
+            $($first,)*
             "mov rdx, {to}",
             "shr rdx, {TAG_BITS}",
             "mov rdx, [rdx + {LIVE}]",
@@ -219,13 +228,17 @@ pub(crate) unsafe fn write_packed(to: u64, first: u64, second: u64, len: usize) 
 /// `to` is of [`crate::Direct`].
 #[inline(always)]
 pub(crate) unsafe fn write_elapsed(to: u64, began: u64, tick: u64) -> bool {
-    // SAFETY: as in `write_two`; what it reads back it has written behind `pos` itself.
+    // SAFETY: as in `write_two`.
     unsafe {
         direct!(
             "28", "8",
-            at [read_time!(), "shl rdx, 32", "or rdx, rax", "sub rdx, {began}", "mov [{d} + 12], rdx"],
-            ["mov rax, [{d} + 12]", "mul {tick}", "shrd rax, rdx, 32", "mov [{d} + 12], rax"],
+            // RDTSC waits for what comes before, and what comes behind it waits for that: the way to the ring is long.
+            first ["rdtsc", "shl rdx, 32", "or rdx, rax", "mov {now}, rdx"],
+            // The two bytes that the store has too much are the thread's id, which comes after.
+            at ["mov [{d} + 2], {now}"],
+            ["sub {now}, {began}", "mov rax, {now}", "mul {tick}", "shrd rax, rdx, 32", "mov [{d} + 12], rax"],
             { return false }, to;
+            now = out(reg) _,
             began = in(reg) began,
             tick = in(reg) tick,
         );

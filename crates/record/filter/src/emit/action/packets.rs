@@ -1,6 +1,7 @@
-//! `pt snapshot`, `profile for`: a request for the last packets of the hardware trace, or for samples
+//! `pt snapshot`, `profile for`, `fperf`: a request for the last packets of the hardware trace, or for samples
 //! ([`mote_layout::packet_requests`]).
 
+use crate::diagnostic::{Diagnostic, Kind, Span};
 use crate::emit::code::{Code, Stop};
 use crate::target::ContextWord;
 use mote_bpf::helper;
@@ -8,7 +9,8 @@ use mote_bpf::op::Size;
 use mote_builder::{Build, Expr, Local, Memory};
 use mote_layout::cooperation::SharedHeader;
 use mote_layout::packet_requests::{
-    FREE, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, SLOTS_AT, TAKEN,
+    FREE, PATTERNS_MAX, PacketRequest, PacketRequests, READY, SLOT_BYTES, SLOTS, SLOTS_AT, TAKEN,
+    functions_wanted, shift_of,
 };
 use mote_layout::tracer;
 use std::mem::offset_of;
@@ -22,7 +24,17 @@ struct Request {
 }
 
 impl Code<'_> {
-    /// Asks for the packets of so many ns before now, or for samples of so many from now on (`PROFILE`).
+    /// Asks for samples of the functions of a pattern for so many ns from now on.
+    pub(in crate::emit) fn request_functions(&mut self, pattern: &str, ns: u64) -> Result<(), Stop> {
+        let number = self.maps.function_pattern_number(pattern);
+        if number >= PATTERNS_MAX {
+            let message = format!("rules have more than {PATTERNS_MAX} patterns of functions to sample");
+            return Err(Stop::Wrong(Box::new(Diagnostic::new(Kind::TooLarge, Span::default(), message))));
+        }
+        self.request(functions_wanted(number, ns))
+    }
+
+    /// Asks for the packets of so many ns before now, or for samples of so many from now on (`PROFILE`, `FUNCTIONS`).
     pub(in crate::emit) fn request(&mut self, ns: u64) -> Result<(), Stop> {
         let request = Request {
             time: Local::at(self.reserve(8)?),
@@ -38,6 +50,9 @@ impl Code<'_> {
         ] {
             let value = self.call_with(helper, ())?;
             self.put(place, value);
+        }
+        if shift_of(ns) > 0 {
+            self.increase(request.cpu, shift_of(ns));
         }
         let number = self.maps.event_number(&self.plan.event);
         if self.is_kernel() {

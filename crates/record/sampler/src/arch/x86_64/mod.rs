@@ -1,5 +1,9 @@
 //! x86-64.
 
+mod bodies;
+
+pub(crate) use bodies::{AROUND, Moved, moved};
+
 use framehop::UnwindRegsNative;
 
 /// `rbp`, `rsp`, `rip`.

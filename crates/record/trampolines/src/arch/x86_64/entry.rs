@@ -1,11 +1,11 @@
 //! The first instructions of a function, and the ways to put a probe there.
 
 use super::copy::{self, Copy};
-use super::{BODY_AT, CALL, INVALID, Reach, TRAP};
+use super::{BODY_AT, CALL, INVALID, LEAD, Reach, TRAP};
 use crate::{By, Refusal, Request};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 use mote_functions::{Function, Way, ends};
-use mote_layout::functions::JUMP_BYTES;
+use mote_layout::functions::{JUMP_BYTES, Scope, Value};
 
 /// The place of a probe in a function.
 pub(crate) struct Entry {
@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     otherwise: Way,
     /// Whether a jump is not longer than the function and the padding behind it.
     has_room: bool,
+    /// What its body begins with.
+    begin: &'static [u8],
 }
 
 /// A way to put a probe there.
@@ -59,7 +61,8 @@ impl Entry {
         let mut old = [0; JUMP_BYTES];
         old.iter_mut().zip(request.code.iter().skip(skipped)).for_each(|(old, byte)| *old = *byte);
         let has_room = room >= (skipped + JUMP_BYTES) as u64 && request.code.len() >= skipped + JUMP_BYTES;
-        Ok(Entry { address: first.ip(), old, way, otherwise, has_room, instructions })
+        let begin = if returns(request) { &LEAD[..] } else { &CALL[..] };
+        Ok(Entry { address: first.ip(), old, way, otherwise, has_room, instructions, begin })
     }
 
     /// All of them, from the best to the worst.
@@ -121,13 +124,18 @@ impl Entry {
         boundaries.filter(|(distance, _)| *distance < JUMP_BYTES as u64).collect()
     }
 
-    /// What is at `at`: the cells, the call, and the copy of the first instructions; offsets are from `at`. `None` when
-    /// they cannot be moved there.
+    /// How many bytes of a body are before the copy.
+    pub(crate) fn copy_at(&self) -> u64 {
+        self.begin.len() as u64
+    }
+
+    /// What is at `at`: the cells, the way to the probe, and the copy of the first instructions; offsets are from `at`.
+    /// `None` when they cannot be moved there.
     pub(crate) fn body(&self, moved: usize, at: u64) -> Option<Copy> {
-        let before = BODY_AT + CALL.len() as u64;
+        let before = BODY_AT + self.copy_at();
         let copy = self.copy(moved, at.wrapping_add(before))?;
         let mut bytes = vec![0; BODY_AT as usize];
-        bytes.extend(CALL);
+        bytes.extend(self.begin);
         bytes.extend(copy.bytes);
         Some(Copy { bytes, offsets: copy.offsets.iter().map(|offset| offset + before).collect() })
     }
@@ -136,6 +144,11 @@ impl Entry {
     pub(crate) fn copy(&self, moved: usize, at: u64) -> Option<Copy> {
         copy::copy(self.instructions.get(..moved)?, at)
     }
+}
+
+/// Whether something is done when calls return: always, but where only their entries are counted.
+fn returns(request: &Request<'_>) -> bool {
+    request.values != [Value::ENTRIES] || request.scope == Scope::Caller
 }
 
 /// Whether an instruction raises what a byte does that is none.

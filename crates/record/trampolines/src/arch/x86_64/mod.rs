@@ -17,10 +17,10 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const BODY_AT: u64 = RECORD_AT;
 /// Bodies lie at multiples of it, in bytes.
 const ALIGNMENT: u64 = 16;
-/// `call [rip - 14]`: by the cell that is 8 bytes before it.
+/// `call [rip - 14]`, by the cell that is 8 bytes before it: for code that returns.
 const CALL: [u8; 6] = [0xff, 0x15, 0xf2, 0xff, 0xff, 0xff];
-/// Bytes of the call.
-pub(crate) const CALL_BYTES: u64 = CALL.len() as u64;
+/// `push rax; lea rax, [rip + 6]; jmp [rip - 22]`: the same for code that has the copy behind it called by a stub.
+const LEAD: [u8; 14] = [0x50, 0x48, 0x8d, 0x05, 0x06, 0x00, 0x00, 0x00, 0xff, 0x25, 0xea, 0xff, 0xff, 0xff];
 /// `jmp rel32`.
 const JUMP: u8 = 0xe9;
 /// `int3`.

@@ -6,22 +6,23 @@ use mote_daemon::options::{STACK_COPY_MAX, Stacks};
 /// Stacks in a recording of events.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StackArgs {
-    /// Record stacks with kernel events: of the kernel, of the process, or of both
+    /// Record stacks with events: of the kernel (kernel events only), of the process, or of both
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "both")]
     stack: Option<Stacks>,
     /// Bytes of each thread's stack that are copied to follow it, with --stack (up to 16k) and --profile (up to 63k)
     /// [default: 8k]
     #[arg(long, value_name = "SIZE", value_parser = stack)]
     stack_size: Option<u32>,
-    /// Follow stacks by frame pointers instead: programs and their libraries have to be built with them
+    /// Follow stacks of kernel events and samples by frame pointers instead: programs and their libraries have to be
+    /// built with them
     #[arg(long, conflicts_with = "stack_size")]
     frame_pointers: bool,
 }
 
 impl StackArgs {
-    /// Whether events are to have some.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.stack.is_some()
+    /// Whether there are to be none but the kernel's, which only its events have.
+    pub(crate) fn are_of_kernel(&self) -> bool {
+        self.stack.is_some_and(|stacks| !stacks.user)
     }
 
     /// Which, with how many bytes of a copy.
@@ -36,6 +37,15 @@ impl StackArgs {
             "an event can have up to 16k bytes of a stack; give --stack-size 16k or less with --stack"
         );
         Ok(Stacks { copy, ..stacks })
+    }
+
+    /// Bytes that are copied with each event of a process: whatever follows stacks of kernel events, these are copied.
+    ///
+    /// # Errors
+    /// As [`StackArgs::stacks`].
+    pub(crate) fn of_processes(&self) -> anyhow::Result<u32> {
+        let is_wanted = self.stacks()?.user;
+        Ok(if is_wanted { self.stack_size.unwrap_or(STACK) } else { 0 })
     }
 
     /// Bytes that are copied; 0 for frame pointers.

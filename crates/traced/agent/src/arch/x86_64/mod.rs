@@ -6,6 +6,25 @@ mod speculation;
 #[cfg(feature = "filters")]
 pub(crate) use speculation::{load_word_at, store_word_at};
 
+/// Frame pointer, stack pointer and instruction pointer here: in the function that this is inlined into.
+#[inline(always)]
+pub(crate) fn registers() -> [usize; 3] {
+    let (frame, stack, instruction);
+    // SAFETY: only reads registers.
+    unsafe {
+        core::arch::asm!(
+            "lea {instruction}, [rip]",
+            "mov {stack}, rsp",
+            "mov {frame}, rbp",
+            instruction = out(reg) instruction,
+            stack = out(reg) stack,
+            frame = out(reg) frame,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    [frame, stack, instruction]
+}
+
 /// What a thread keeps on its own stack while it is here, from the lowest address on.
 #[repr(C)]
 #[derive(Debug)]

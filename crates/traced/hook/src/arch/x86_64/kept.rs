@@ -2,7 +2,8 @@
 
 use mote_layout::functions::Origin;
 
-/// Registers as `mote_call_with_all_kept` leaves them.
+/// Registers as `mote_call_with_all_kept` leaves them: its own, a word, the flags, `rdx`, `rcx`, `rax`, and what stands
+/// at the place of the return address.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct General([u64; 13]);
@@ -26,7 +27,7 @@ pub(crate) struct Kept<'k> {
 /// Where `rdi`, `rsi`, `rdx`, `rcx`, `r8` and `r9` are when a function begins (System V ABI, AMD64, 3.2.3).
 const ARGUMENTS: [usize; 6] = [5, 6, 9, 10, 4, 3];
 /// Where `rax` and `rdx` are when it has returned.
-const RESULTS: [usize; 2] = [12, 8];
+const RESULTS: [usize; 2] = [11, 9];
 
 impl<'k> Kept<'k> {
     /// Those that the code has kept.
