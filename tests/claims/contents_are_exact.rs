@@ -1,12 +1,12 @@
 //! What a program puts into an event is what both readers show, for every type of field and every form of macro.
 
 use crate::support::event::{assert_counts, named};
-use crate::support::{Event, Record};
+use crate::support::{Event, Record, programs};
 use serde_json::{Value, json};
 use std::path::Path;
 
 fn every_macro(options: &[&str]) -> Vec<Event> {
-    let record = Record::program(&[env!("CARGO_BIN_EXE_every_macro")]).with(options);
+    let record = Record::program(&[programs::program("every_macro")]).with(options);
     let trace = record.run().ends_with(0);
     if options.contains(&"2") { trace.view() } else { trace.events() }
 }
@@ -69,7 +69,7 @@ fn every_form_of_macro_arrives_once() {
 
 #[test]
 fn the_journal_knows_level_place_and_meaning() {
-    let trace = Record::program(&[env!("CARGO_BIN_EXE_every_macro")]).run().ends_with(0);
+    let trace = Record::program(&[programs::program("every_macro")]).run().ends_with(0);
     let events = trace.facts("event");
     let of = |name: &str| events.iter().find(|event| event["name"] == name).expect("it is there");
     assert_eq!(of("levelled")["level"], 4);

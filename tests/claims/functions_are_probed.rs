@@ -242,6 +242,9 @@ fn what_cannot_be_probed_is_said() {
     let said = trace.err.clone();
     assert!(said.contains("no function of it is called `slov`; similar names: slow"), "{said}");
     assert_eq!(trace.ends_with(3).out, "slow\n", "the program runs");
+    let trace = slow("libc.so.6:vfork", &["slow"]);
+    let said = "none of the functions that are meant can have a probe: 1: they return in ways of their own";
+    assert!(trace.err.contains(said), "{}", trace.err);
 
     let fixed = compile(&keep, "steady.c", &["-O2", "-static"]);
     let trace = Record::program(&[fixed.as_os_str(), "slow".as_ref()]).with(&["-f", "slow"]).run();

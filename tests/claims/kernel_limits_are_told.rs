@@ -27,7 +27,7 @@ fn which_pattern_means_nothing() {
     let trace = Record::scene(&["calls", "1"]).with(&["-k", "sched,sched_swich"]).run().ends_with(2);
     assert!(trace.err.contains("sched_swich") && trace.err.contains("sched_switch"), "{}", trace.err);
     assert!(!trace.path.exists());
-    for options in [&["-a"][..], &["--stack"], &["-k", ""]] {
+    for options in [&["-a"][..], &["--stack=kernel"], &["-k", ""]] {
         let trace = Record::scene(&["calls", "1"]).with(options).run().ends_with(2);
         assert!(trace.err.contains("-k"), "{options:?}: {}", trace.err);
     }

@@ -10,7 +10,7 @@ fn dlopen(events: &str, threads: &str, unload: &str) -> Record {
 
 #[test]
 fn constructors_are_recorded() {
-    let trace = Record::program(&[env!("CARGO_BIN_EXE_early")]).run().ends_with(0);
+    let trace = Record::program(&[programs::program("early")]).run().ends_with(0);
     let events = trace.events();
     let steps: Vec<u64> = events.iter().map(|event| event.number("step")).collect();
     assert_eq!(steps, [1, 2, 3], "constructor, main, destructor");
@@ -19,7 +19,7 @@ fn constructors_are_recorded() {
 #[test]
 fn a_program_with_one_event_at_the_start_of_main() {
     for _ in 0..10 {
-        let trace = Record::program(&[env!("CARGO_BIN_EXE_spotted"), "x"]).run().ends_with(0);
+        let trace = Record::program(&[programs::program("spotted"), "x"]).run().ends_with(0);
         let events = trace.events();
         assert_eq!(events.len(), 1);
         assert_eq!(events[0].number("arguments"), 2);

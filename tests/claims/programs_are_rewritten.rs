@@ -79,7 +79,7 @@ fn programs_that_break_tracers_do_what_they_did() {
         ("values.c", &["-Os"]),
     ] {
         let before = compile(&keep, source, words);
-        let (after, told) = rewritten(&keep, &before, &["--rewrite", "*"]);
+        let (after, told) = rewritten(&keep, &before, &["--rewrite", "*", "--everywhere"]);
         let pattern = format!("{}:*", before.file_name().expect("a name").to_string_lossy());
         let calls = assert_the_same(&keep, run, &before, &after, &pattern);
         assert!(calls > 10, "{calls}");
@@ -97,7 +97,7 @@ fn programs_that_break_tracers_do_what_they_did() {
 fn counts_of_rewritten_programs_are_exact() {
     let keep = tempfile::tempdir().expect("a directory");
     let before = compile(&keep, "counted.c", &["-O2"]);
-    let (after, _) = rewritten(&keep, &before, &["--rewrite", "*"]);
+    let (after, _) = rewritten(&keep, &before, &["--rewrite", "*", "--everywhere"]);
     let line = keep.path().join("line");
     std::fs::write(&line, "\n").expect("a file");
     let dir = keep.path().join("trace");
@@ -116,7 +116,7 @@ fn counts_of_rewritten_programs_are_exact() {
 fn a_stripped_program_is_listed_and_recorded_by_its_placeholders() {
     let keep = tempfile::tempdir().expect("a directory");
     let before = compile(&keep, "instrumented.c", &["-O2", "-g"]);
-    let words = ["--rewrite", "inner", "--rewrite", "outer", "--strip"];
+    let words = ["--rewrite", "inner", "--rewrite", "outer", "--everywhere", "--strip"];
     let (after, told) = rewritten(&keep, &before, &words);
     assert_eq!(told["placeholders"]["rewritten"]["nops"], 2, "{told:#}");
     let listed = json(&printed(mote(&["list", "--functions", text(&after), "--format", "json"])));
@@ -155,7 +155,7 @@ fn real_programs_do_and_count_the_same() {
             continue;
         }
         let before = which(tool);
-        let (after, _) = rewritten(&keep, &before, &["--rewrite", "*"]);
+        let (after, _) = rewritten(&keep, &before, &["--rewrite", "*", "--everywhere"]);
         let run = Run { words, ..Run::default() };
         assert!(assert_the_same(&keep, run, &before, &after, &format!("{tool}:*")) > 5, "{tool}");
     }
@@ -184,7 +184,7 @@ fn libraries_are_rewritten_for_programs_that_are_not() {
     let run = Run { words: &[":memory:"], input: Some(&input), linker: None };
     for (begin, pattern) in [("libsqlite3.so", "libsqlite3*:*"), ("libc.so", "libc.so*:*mem*")] {
         let Some(path) = library(&sqlite, begin) else { continue };
-        let (after, _) = rewritten(&keep, &path, &["--rewrite", "*"]);
+        let (after, _) = rewritten(&keep, &path, &["--rewrite", "*", "--everywhere"]);
         let with = Run { linker: after.parent().map(|folder| ("LD_LIBRARY_PATH", folder)), ..run };
         assert!(run.alone(&sqlite) == with.alone(&sqlite), "{begin}: another output");
         let (out, counts) = run.counted(&keep, &sqlite, pattern);
@@ -208,7 +208,7 @@ fn an_interpreters_library_is_rewritten() {
     let told = output_of(Command::new("python3").args(["-c", script]));
     let (python, module) = told.trim().split_once(' ').expect("two paths");
     let Some(path) = library(Path::new(module), "libz.so") else { return };
-    let (after, _) = rewritten(&keep, &path, &["--rewrite", "*"]);
+    let (after, _) = rewritten(&keep, &path, &["--rewrite", "*", "--everywhere"]);
     let script = "import zlib; t = bytes(range(256)) * 999; c = zlib.compress(t); \
                   print(len(c), zlib.decompress(c) == t)";
     // From the begin: the module that needs it is loaded later, and ends soon.
@@ -221,6 +221,42 @@ fn an_interpreters_library_is_rewritten() {
     assert_eq!(out, out_with);
     assert!(counts.len() > 10, "{counts:?}");
     counts.iter().for_each(|(name, count)| assert_eq!(counts_with.get(name), Some(count), "{name}"));
+}
+
+#[test]
+fn only_functions_without_room_for_a_jump_are_rewritten() {
+    let python = PathBuf::from("/usr/bin/python3.11");
+    if !python.exists() {
+        skip("there is no python3.11 of Debian (package python3.11)");
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let (after, told) = rewritten(&keep, &python, &["--rewrite", "*"]);
+    let count = |told: &serde_json::Value| told.as_u64().expect("a number");
+    let (done, unneeded) = (count(&told["placeholders"]["rewritten"]["nops"]), count(&told["unneeded"]));
+    assert!(done > 0 && unneeded > 50 * done, "{told:#}");
+    let ways = |file: &Path| {
+        let listed = json(&printed(mote(&["list", "--functions", text(file), "--format", "json"])));
+        let functions = listed["objects"][0]["functions"].as_array().expect("functions").clone();
+        let ways = functions.iter().filter_map(|one| one["entry"]["way"].as_str().map(str::to_owned));
+        let mut counts = std::collections::BTreeMap::<String, u64>::new();
+        ways.for_each(|way| *counts.entry(way).or_default() += 1);
+        counts
+    };
+    let (were, are) = (ways(&python), ways(&after));
+    let traps = are.get("trap").copied().unwrap_or_default();
+    assert!(were["trap"] >= done && traps <= were["trap"] - done, "{were:?} {are:?}");
+    assert_eq!((are["placeholder"], are["jump"]), (done, were["jump"]), "{were:?} {are:?}");
+    let script = "import json; t = {str(n): [n, n / 3] for n in range(99)}; \
+                  print(json.dumps(t), sorted(json.loads(json.dumps(t))) == sorted(t))";
+    let run = Run { words: &["-I", "-c", script], ..Run::default() };
+    let alone = run.alone(&python);
+    assert!(run.alone(&after) == alone, "another output, off");
+    let ((out, counts), (out_after, counts_after)) =
+        (run.counted(&keep, &python, "python3.11:*"), run.counted(&keep, &after, "python3.11:*"));
+    assert!(out == alone.1 && out_after == alone.1, "another output, recorded");
+    let called = (counts.len(), counts_after.len());
+    assert!(called.1 >= called.0 && called.0 > 500, "{called:?} functions");
 }
 
 /// The library with this name that a file is linked with; says so when there is none.
@@ -242,7 +278,7 @@ fn a_compiler_makes_the_same_of_a_file() {
         skip("gcc has no cc1");
         return;
     }
-    let (after, told) = rewritten(&keep, &compiler, &["--rewrite", "*"]);
+    let (after, told) = rewritten(&keep, &compiler, &["--rewrite", "*", "--everywhere"]);
     let (done, refused) =
         (&told["placeholders"]["rewritten"]["nops"], told["refused"].as_array().expect("a list"));
     let done = usize::try_from(done.as_u64().expect("a number")).expect("small");
@@ -260,11 +296,32 @@ fn a_compiler_makes_the_same_of_a_file() {
     assert!(counts.len() > 3000, "{} functions of cc1 were called", counts.len());
 }
 
+/// V8 maps the part of the file that has its builtins once more for each isolate, and runs them there.
+#[test]
+fn what_a_program_maps_once_more_stays_as_it_is() {
+    if !has_tool("node") {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let node = which("node");
+    let (after, told) = rewritten(&keep, &node, &["--rewrite", "*", "--everywhere"]);
+    let refused = told["refused"].as_array().expect("a list");
+    println!("node: {} placeholders, {} refused", told["placeholders"]["rewritten"]["nops"], refused.len());
+    let script = "const { Worker } = require('worker_threads'); \
+        const sorted = [3, 1, 2].map((n) => n * 7).sort().join(); \
+        console.log(sorted, 'a-b-c'.replace(/-(.)/g, '+$1'), JSON.stringify({ a: [1, { b: 2 }] })); \
+        new Worker('console.log([1, 2].map(String).join())', { eval: true });";
+    let run = Run { words: &["-e", script], ..Run::default() };
+    let expected = run.alone(&node);
+    assert_eq!(expected.0, Some(0));
+    assert!(run.alone(&after) == expected, "another output");
+}
+
 #[test]
 fn what_cannot_be_rewritten_is_refused_in_a_sentence() {
     let keep = tempfile::tempdir().expect("a directory");
     let before = compile(&keep, "instrumented.c", &["-O2"]);
-    let (after, _) = rewritten(&keep, &before, &["--rewrite", "inner"]);
+    let (after, _) = rewritten(&keep, &before, &["--rewrite", "inner", "--everywhere"]);
     let fixed = compile(&keep, "instrumented.c", &["-O2", "-static"]);
     let cut = keep.path().join("cut");
     std::fs::write(&cut, &std::fs::read(&before).expect("it was built")[..5000]).expect("a file");

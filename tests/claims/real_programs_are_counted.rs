@@ -55,12 +55,12 @@ impl Named {
         common(&self.entries).is_none() || common(&self.calls).is_none()
     }
 
-    /// Whether runs under mote are as near to emulated ones as chance would have it: these differ, too.
-    fn is_near(&self) -> bool {
+    /// Whether runs under mote are as near to emulated ones as chance would have it: these differ, too; or by `more`.
+    fn is_near(&self, more: u64) -> bool {
         let least = |runs: &[u64]| runs.iter().min().copied().unwrap_or(0);
         let most = |runs: &[u64]| runs.iter().max().copied().unwrap_or(0);
         let spread = |runs: &[u64]| most(runs) - least(runs);
-        let chance = 4 * spread(&self.entries).max(spread(&self.calls)) + most(&self.entries) / 50;
+        let chance = 4 * spread(&self.entries).max(spread(&self.calls)) + most(&self.entries) / 50 + more;
         least(&self.calls) + chance >= least(&self.entries)
             && most(&self.calls) <= most(&self.entries) + chance
     }
@@ -114,6 +114,8 @@ const UNDER_MOTE: [usize; 3] = [5, 700, 2050];
 struct Exceptions {
     /// How many of a thousand differ between runs of one kind, at most.
     by_chance: usize,
+    /// The program goes by numbers of its own that are random: what runs of one kind have in common may be chance, too.
+    is_random: bool,
     /// Those that depend on what the program sees of mote.
     seen: &'static [&'static str],
 }
@@ -144,7 +146,12 @@ fn check_file(keep: &TempDir, words: &[&str], runs: &[Emulated], file: &File, bu
     all.retain(|_, named| named.was_called());
     let (probed, others): (All, All) =
         all.into_iter().partition(|(_, named)| named.probes == named.functions);
-    let (by_chance, same): (All, All) = probed.into_iter().partition(|(_, named)| named.is_by_chance());
+    // Three runs of a kind may have the same by chance, and the others something else.
+    let more = if but.is_random { 10 } else { 0 };
+    let is_by_chance = |named: &Named| {
+        named.is_by_chance() || but.is_random && named.entries != named.calls && named.is_near(more)
+    };
+    let (by_chance, same): (All, All) = probed.into_iter().partition(|(_, named)| is_by_chance(named));
     let calls: u64 = same.values().filter_map(|named| named.calls.first()).sum();
     let name = file.name();
     println!(
@@ -157,13 +164,13 @@ fn check_file(keep: &TempDir, words: &[&str], runs: &[Emulated], file: &File, bu
         .filter(|(name, named)| named.entries != named.calls && !but.seen.contains(&name.as_str()))
         .collect();
     assert!(wrong.is_empty(), "{name}: {wrong:?}");
-    let far: Vec<_> = by_chance.iter().filter(|(_, named)| !named.is_near()).collect();
+    let far: Vec<_> = by_chance.iter().filter(|(_, named)| !named.is_near(more)).collect();
     assert!(far.is_empty(), "{name}: {far:?}");
     assert!(by_chance.len() * 1000 <= but.by_chance * same.len(), "{name}: {by_chance:?}");
     same.len()
 }
 
-const EXACT: Exceptions = Exceptions { by_chance: 10, seen: &[] };
+const EXACT: Exceptions = Exceptions { by_chance: 10, is_random: false, seen: &[] };
 
 #[test]
 fn calls_in_sqlite() {
@@ -177,6 +184,17 @@ fn calls_in_sqlite() {
 
 #[test]
 fn calls_in_lua() {
+    if !can_synthesize() || !has_tool("lua5.4") {
+        return;
+    }
+    let script = script_of_lua(if is_long() { 2000 } else { 20 });
+    // By chance: its strings' hashes begin with the time and addresses, so other keys collide in each run.
+    let same = check(&["/usr/bin/lua5.4", "-e", &script], &["lua5.4"], EXACT);
+    assert!(same > 100, "{same}");
+}
+
+#[test]
+fn calls_in_luajit() {
     if !can_synthesize() || !has_tool("luajit") {
         return;
     }
@@ -185,7 +203,7 @@ fn calls_in_lua() {
     let same = check(
         &["/usr/bin/luajit", "-joff", "-e", &script],
         &["luajit"],
-        Exceptions { by_chance: 150, ..EXACT },
+        Exceptions { by_chance: 150, is_random: true, ..EXACT },
     );
     assert!(same > 100, "{same}");
 }
@@ -221,7 +239,7 @@ fn calls_in_python() {
     let script = PYTHON.replace("ROUNDS", if is_long() { "300" } else { "10" });
     let words = [text(&program), "-S", "-E", "-c", &script];
     // At its end it looks whose handlers of signals are its own: the library has two.
-    let but = Exceptions { by_chance: 20, seen: &["PyObject_RichCompareBool"] };
+    let but = Exceptions { by_chance: 20, seen: &["PyObject_RichCompareBool"], ..EXACT };
     let is_apart = output_of(Command::new("ldd").arg(&program)).contains("libpython3");
     let same = check(&words, &[if is_apart { "libpython3" } else { "python3" }], but);
     assert!(same > 1000, "{same}");

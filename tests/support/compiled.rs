@@ -86,27 +86,53 @@ impl Steady {
 
     /// Files whose code in the process is not what is in them.
     pub(crate) fn changed_text(&self) -> Vec<String> {
-        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("maps");
-        let mut changed = Vec::new();
-        for line in maps.lines() {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            let [range, protection, offset, _, _, path, ..] = words[..] else { continue };
-            if !protection.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
+        changed_text(self.pid()).expect("it runs")
+    }
+}
+
+/// Files whose code in a process is not what is in them; `None` when it has ended.
+pub(crate) fn changed_text(pid: u32) -> Option<Vec<String>> {
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let mut changed = Vec::new();
+    for line in maps.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [range, protection, offset, _, _, path, ..] = words[..] else { continue };
+        if !protection.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
+            continue;
+        }
+        let number = |digits| u64::from_str_radix(digits, 16).expect("an address");
+        let (start, end) = range.split_once('-').expect("a range");
+        let mut here = vec![0; (number(end) - number(start)) as usize];
+        match memory.read_exact_at(&mut here, number(start)) {
+            Ok(()) => (),
+            // It is in work: a copy of the file's part has gone since its line was read.
+            Err(why) if why.raw_os_error() == Some(libc::EIO) => {
+                changed.push(path.to_owned());
                 continue;
             }
-            let number = |digits| u64::from_str_radix(digits, 16).expect("an address");
-            let (start, end) = range.split_once('-').expect("a range");
-            let mut here = vec![0; (number(end) - number(start)) as usize];
-            memory.read_exact_at(&mut here, number(start)).expect("code");
-            let file = fs::read(path).expect("a file");
-            let there = &file[number(offset) as usize..];
-            if here.iter().zip(there).any(|(here, there)| here != there) {
-                changed.push(path.to_owned());
-            }
+            Err(_) => return None,
         }
-        changed
+        // The end of its last page is behind that of the file.
+        let mut there = vec![0; here.len()];
+        let len = read_up_to(&fs::File::open(path).ok()?, &mut there, number(offset)).ok()?;
+        if here[..len] != there[..len] {
+            changed.push(path.to_owned());
+        }
     }
+    Some(changed)
+}
+
+/// Reads from an offset on, up to the end of the file; returns how much that was.
+fn read_up_to(file: &fs::File, into: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    let mut len = 0;
+    while len < into.len() {
+        match file.read_at(&mut into[len..], offset + len as u64)? {
+            0 => break,
+            more => len += more,
+        }
+    }
+    Ok(len)
 }
 
 impl Drop for Steady {

@@ -132,7 +132,7 @@ fn switch(
 }
 
 /// The process of this name that another one has started, once it is there.
-fn child_of(parent: u32, name: &str) -> Option<u32> {
+pub(crate) fn child_of(parent: u32, name: &str) -> Option<u32> {
     let until = Instant::now() + Duration::from_secs(10);
     while Instant::now() < until {
         let path = format!("/proc/{parent}/task/{parent}/children");

@@ -196,6 +196,7 @@ fn lie_inside() {
             armed: u32::MAX,
             failed: u32::MAX,
             errno: u32::MAX,
+            replaces: 0x1000,
             late_ms: 0,
         })),
     );

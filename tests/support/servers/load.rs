@@ -78,6 +78,36 @@ impl Home {
         if output.status.success() { Ok(()) } else { Err(io::Error::other(format!("pgbench: {said}"))) }
     }
 
+    /// Has each of PostgreSQL's clients make so many of pgbench's own transactions, each on a connection of its own.
+    ///
+    /// # Errors
+    /// It is not installed.
+    #[allow(dead_code, reason = "the figures do not ask")]
+    pub(crate) fn transactions(&self, each: u64) -> io::Result<Child> {
+        let mut command = self.pgbench()?;
+        let (clients, each) = (CLIENTS.to_string(), each.to_string());
+        command.args(["-n", "-C", "-c", &clients, "-t", &each, "postgres"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
+
+    /// What PostgreSQL answers to one statement.
+    ///
+    /// # Errors
+    /// psql is not installed, or has failed.
+    #[allow(dead_code, reason = "the figures do not ask")]
+    pub(crate) fn query(&self, sql: &str) -> io::Result<String> {
+        let mut command = Command::new(program("psql")?);
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres", "-X", "-A", "-t"]);
+        let output = command.args(["-c", sql, "postgres"]).stdin(Stdio::null()).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let failed = || io::Error::other(format!("psql: {said}"));
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        } else {
+            Err(failed())
+        }
+    }
+
     /// Starts to make requests, until the value goes.
     ///
     /// # Errors

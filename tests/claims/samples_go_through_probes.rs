@@ -1,0 +1,124 @@
+//! Stacks of samples, and of times without a CPU, go on through functions that are recorded at the time: to where the
+//! program or the thread began, with the functions that are there, in their order.
+
+use crate::support::command::{json_lines, mote, printed, text};
+use crate::support::compiled::compile;
+use crate::support::{Record, has_tool, is_root, skip};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// So long after a program's first sample it may not be known yet what was replaced on its stacks: some rounds of
+/// reading samples (20 ms), on a busy machine.
+const UNKNOWN_NS: u64 = 200_000_000;
+/// How often `nested.c` goes down by recursion.
+const DEPTH: usize = 13;
+
+/// Whether the kernel runs programs for us, and there is a compiler; says so when not.
+fn can_be_seen() -> bool {
+    let namespace = std::fs::read_link("/proc/self/ns/pid").expect("every kernel has it");
+    if !is_root() || namespace.to_str() != Some("pid:[4026531836]") {
+        skip("stacks through functions with probes need root in the outermost pid namespace");
+        return false;
+    }
+    has_tool("gcc")
+}
+
+/// Whether these functions, the outermost first, are the begin of the only way through `nested.c`, as far as they go:
+/// where a function begins or returns, it may be missing.
+fn is_in_order(functions: &[&str]) -> bool {
+    // There is none before `main`, or behind it.
+    let Some((first, rest)) = functions.split_first() else { return true };
+    let way = ["work", "probed_top"];
+    let below = ["probed_a", "plain_b", "probed_c", "leaf"];
+    let downs = rest.iter().filter(|name| **name == "probed_down").count();
+    let way = way.iter().chain(std::iter::repeat_n(&"probed_down", DEPTH)).chain(&below);
+    // What is below the recursion is called by its innermost call only.
+    let is_deep = !rest.iter().any(|name| below.contains(name)) || downs == DEPTH;
+    ["main", "thread"].contains(first)
+        && is_deep
+        && rest.len() <= way.clone().count()
+        && way.zip(rest).all(|(wanted, found)| wanted == found)
+}
+
+/// How many samples a recording has of `nested.c`, how many of these are whole and in order, and those that are not.
+fn samples(trace: &Path, event: &str) -> (usize, usize, Vec<String>) {
+    let view = printed(mote(&["view", text(trace), "-e", event, "--stack", "--format", "json"]));
+    let known =
+        ["main", "thread", "work", "probed_top", "probed_down", "probed_a", "plain_b", "probed_c", "leaf"];
+    let (mut all, mut good, mut bad) = (0, 0, Vec::new());
+    // What says that some were lost has none.
+    let time = |event: &serde_json::Value| event["time"].as_u64();
+    let known_from = json_lines(&view).filter_map(|event| time(&event)).min().unwrap_or(0) + UNKNOWN_NS;
+    for event in json_lines(&view).filter(|event| time(event) >= Some(known_from)) {
+        let stack: Vec<&str> = event["stack"]["user"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|frame| frame.as_str())
+            .collect();
+        let names = stack.iter().rev().map(|frame| frame.split(['+', '@', ' ']).next().unwrap_or_default());
+        let functions: Vec<&str> = names.filter(|name| known.contains(name)).collect();
+        let is_good = event["fields"]["complete"] == "true" && is_in_order(&functions);
+        all += 1;
+        good += usize::from(is_good);
+        if !is_good {
+            bad.push(format!("{stack:?}"));
+        }
+    }
+    (all, good, bad)
+}
+
+/// That nearly all of at least so many samples are whole.
+#[track_caller]
+fn assert_whole(trace: &Path, event: &str, least: usize) {
+    let (all, good, bad) = samples(trace, event);
+    let shown = bad.get(..bad.len().min(20)).unwrap_or_default().join("\n");
+    assert!(all >= least && 100 * good >= 95 * all, "{good} of {all}\n{shown}");
+}
+
+#[test]
+fn of_a_command_with_and_without_frame_pointers() {
+    if !can_be_seen() {
+        return;
+    }
+    let keep = TempDir::new().expect("a directory");
+    for flags in [&["-O2", "-fomit-frame-pointer"][..], &["-O1"], &["-O2", "-fno-omit-frame-pointer"]] {
+        let program = compile(&keep, "nested.c", &[flags, &["-fno-optimize-sibling-calls"]].concat());
+        let trace = Record::program(&[program.to_str().expect("text"), "40000"])
+            .with(&["--profile", "-f", "probed_*"])
+            .run()
+            .ends_with(0);
+        assert_whole(&trace.path, "profile_sample", 200);
+    }
+}
+
+/// `nested.c` as it runs, which sleeps between.
+fn running(program: &Path) -> Child {
+    let mut command = Command::new(program);
+    command.args(["100000000", "1000"]).stdout(Stdio::null());
+    command.spawn().expect("it starts")
+}
+
+#[test]
+fn of_a_process_whose_functions_another_recording_has_on() {
+    if !can_be_seen() {
+        return;
+    }
+    let keep = TempDir::new().expect("a directory");
+    let program = compile(&keep, "nested.c", &["-O2", "-fno-optimize-sibling-calls"]);
+    let mut child = running(&program);
+    let functions = Record::process(child.id().into()).with(&["-f", "probed_*"]).start();
+    functions.wait_until_said("probes in 4 functions");
+    let trace = keep.path().join("trace");
+    let pid = child.id().to_string();
+    let options = ["--off-cpu", "--duration", "2s", "-o", text(&trace)];
+    let run = mote(&[&["profile", "-p", &pid], &options[..]].concat());
+    functions.signal(nix::sys::signal::Signal::SIGINT);
+    functions.wait().ends_with(0);
+    child.kill().and_then(|()| child.wait()).expect("a child");
+    // On a busy machine some may be lost.
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
+    assert_whole(&trace, "profile_off_cpu", 500);
+}
