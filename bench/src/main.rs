@@ -35,8 +35,9 @@ Benchmarks:
                one, and what real programs do with all of them (ns, %, x; uftrace beside it)
   fperf        sampling calls within 5 % of the time: what a program loses that calls 10^8 functions a second, and of
                which functions of another one there are samples (x, %)
-  servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, by recording all system calls and the
-               scheduler, and by samples with stacks (x; bpftrace, strace, ftrace, perf beside it)
+  servers      redis, PostgreSQL, nginx: slowdown by looking for slow calls, and by recording all system calls and the
+               scheduler (x; bpftrace, strace, ftrace, perf beside it); time on CPUs that samples with stacks cost,
+               server and recorder (s for a million requests; perf beside it)
   redis        of these, redis only
   rcu          reading, grace periods, updates (ns, 1/s; liburcu, locks, epochs beside it);
                MOTE_BENCH_PLOTS=DIRECTORY draws its series there as SVG

@@ -12,12 +12,14 @@ use std::process::{Child, Command, Stdio};
 /// A program that watches its own code.
 const SOURCE: &str = include_str!("programs/switch.c");
 /// Figures, by what the program calls them.
-const FIGURES: [(&str, &str, &str); 5] = [
+const FIGURES: [(&str, &str, &str); 7] = [
     ("on", "switch/10000", "ms"),
     ("off", "switch/10000/off", "ms"),
     ("on_pause", "switch/pause", "us"),
     ("off_pause", "switch/pause/off", "us"),
     ("floor_pause", "switch/pause/floor", "us"),
+    ("on_queue", "switch/queue", "us"),
+    ("off_queue", "switch/queue/off", "us"),
 ];
 
 /// Measures all of it; each round has a process of its own.
@@ -48,8 +50,8 @@ fn round(recorder: &mut Recorder<'_>, child: &mut Child, samples: &mut Samples) 
         let text: Result<Vec<String>, _> = lines.by_ref().take(count).collect();
         Ok(text?.join("\n"))
     };
-    // Two lines of each: it is ready when it has said what is so anyway.
-    let mut said = next(2)?;
+    // Three lines of each: it is ready when it has said what is so anyway.
+    let mut said = next(3)?;
     let trace = recorder.fresh("trace");
     let mut command = recorder.mote();
     command.args(["functions", "--count", "switch:f*", "-o"]).arg(&trace);
@@ -58,6 +60,6 @@ fn round(recorder: &mut Recorder<'_>, child: &mut Child, samples: &mut Samples) 
     let _ = std::fs::remove_dir_all(&trace);
     let told = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(probes(&told).is_some_and(|probes| probes >= 10_000), "NO PROBES: {told}");
-    said = said + "\n" + &next(4)?;
+    said = said + "\n" + &next(6)?;
     samples.read(&said, |case| Some(case.to_owned()))
 }

@@ -49,6 +49,7 @@ mod rcu_hash_work;
 mod rcu_plot;
 mod rcu_sides;
 mod rcu_work;
+mod server_cpu;
 mod server_tracers;
 mod servers;
 mod session;

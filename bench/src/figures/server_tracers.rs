@@ -46,8 +46,8 @@ pub(super) enum Tracer {
 }
 
 impl Tracer {
-    /// All of them, those that look for slow calls first.
-    pub(super) const ALL: [Tracer; 9] = [
+    /// All that see each call, those that look for slow ones first.
+    pub(super) const ALL: [Tracer; 7] = [
         Tracer::Latency,
         Tracer::Bpftrace,
         Tracer::StraceCount,
@@ -55,9 +55,9 @@ impl Tracer {
         Tracer::Ftrace,
         Tracer::PerfRecord,
         Tracer::PerfTrace,
-        Tracer::Profile,
-        Tracer::PerfDwarf,
     ];
+    /// Those that sample.
+    pub(super) const SAMPLING: [Tracer; 2] = [Tracer::Profile, Tracer::PerfDwarf];
 
     /// What is measured, as part of the figure's name.
     pub(super) fn what(self) -> &'static str {
@@ -179,6 +179,14 @@ pub(super) struct Attached {
 }
 
 impl Attached {
+    /// The process that records, where the kernel does not.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match &self.by {
+            By::Process(child) => Some(child.id()),
+            By::Kernel { .. } => None,
+        }
+    }
+
     /// Lets go of the server. Returns how many of a hundred stacks are whole, where it has recorded stacks.
     ///
     /// # Errors

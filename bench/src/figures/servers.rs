@@ -3,11 +3,13 @@
 //! Each server runs for all of its rounds, and returns requests that need no disk from its load generator on loopback:
 //! what limits it is the CPU, and a tracer has nothing to hide behind. In a round it is loaded by itself and then under
 //! each tracer in turns, attached to the running processes and let go again. The figure compares the best rounds of
-//! both, because others on the machine only take away. Loss is an error.
+//! both, because others on the machine only take away. Loss is an error. What samples cost is less than that can tell:
+//! `server_cpu`.
 
 use super::effort::Effort;
 use super::figure::{Figure, Samples};
 use super::kernel_peers::leave_tracefs;
+use super::server_cpu;
 use super::server_tracers::Tracer;
 use super::session::Lab;
 use anyhow::Context;
@@ -20,9 +22,6 @@ use std::os::unix::fs::PermissionsExt;
 pub(super) mod stage;
 
 use stage::{Kind, Load, Server};
-
-/// Stacks of a profile that were followed to their begin.
-const WHOLE: &str = "whole-stacks";
 
 /// Requests of a round, about a second's; and rounds.
 fn size(kind: Kind, effort: Effort) -> (u64, usize) {
@@ -86,13 +85,11 @@ fn of_server(lab: &mut Lab, kind: Kind, effort: Effort) -> anyhow::Result<Vec<Fi
         for tracer in Tracer::ALL {
             let watched = tracer.attach(&server, lab).and_then(|attached| {
                 let watched = rate()?;
-                Ok((watched, attached.end()?))
+                attached.end()?;
+                Ok(watched)
             });
             match watched {
-                Ok((watched, whole)) => {
-                    samples.add(tracer.name(), watched);
-                    whole.into_iter().for_each(|share| samples.add(WHOLE, share));
-                }
+                Ok(watched) => samples.add(tracer.name(), watched),
                 Err(why) => drop(missing.insert(tracer.name(), format!("{why:#}"))),
             }
         }
@@ -107,8 +104,6 @@ fn of_server(lab: &mut Lab, kind: Kind, effort: Effort) -> anyhow::Result<Vec<Fi
         };
         figures.push(figure.of_peer(tracer.name()));
     }
-    if !samples.of(WHOLE).is_empty() {
-        figures.push(Figure::new(&format!("{}/{WHOLE}", kind.name()), "%", samples.of(WHOLE)));
-    }
+    figures.extend(server_cpu::of_samples(&server, lab, requests / 2, effort)?);
     Ok(figures)
 }

@@ -118,6 +118,7 @@ impl Lab {
             ctf: Ctf::V1_8,
             duration: None,
             clock: None,
+            stack: 0,
             kernel,
             profile: None,
             hardware: None,
@@ -127,6 +128,7 @@ impl Lab {
             under: Vec::new(),
             probe_lists: Vec::new(),
             calls: CallsAre::Recorded,
+            sampling: None,
             command,
         };
         let recorded = mote_daemon::record(&options, &mut Quiet)?;

@@ -1,7 +1,9 @@
 /* Ten thousand functions, which eight busy threads call, for the benchmark `functions`: how long it takes until all are
- * switched, seen by their first bytes, and how long a thread is held up meanwhile. `switch` prints a line when it is
- * ready, and ends when its functions were changed and are as they were again. */
+ * switched, seen by their first bytes, and how long a thread is held up meanwhile: for how long it does not come on,
+ * less what it waits for a processor that others have. `switch` prints what it is without, when it is ready, and ends
+ * when its functions were changed and are as they were again. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +35,9 @@ enum { COUNT = 10000, THREADS = 8, STEP = 16 };
 
 static void call(unsigned number) { ((void (*)(void))f0[number % COUNT])(); }
 
-/* What a thread has seen: the longest time between two steps in which it was not sent away for others. */
-static double longest[THREADS];
+/* What a thread has seen: the longest time between two steps, less that in which it waited for a processor; and the
+ * longest that it waited after it had given one up by itself, as it does for a page. */
+static double longest[THREADS], queued[THREADS];
 static volatile int phase; /* 0 nothing is known of, 1 functions change, 2 it is over */
 
 static double now(void)
@@ -44,24 +47,48 @@ static double now(void)
     return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
 }
 
-static long sent_away(void)
+static struct rusage times(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nivcsw;
+    return usage;
+}
+
+/* How long a thread has waited for processors in all, in microseconds (proc(5), schedstat). */
+static double waited(int file)
+{
+    char text[128] = "";
+    long long ran = 0, waited = 0;
+    if (pread(file, text, sizeof text - 1, 0) <= 0 || sscanf(text, "%lld %lld", &ran, &waited) != 2)
+        exit(3);
+    return waited / 1e3;
 }
 
 static void *busy(void *number)
 {
-    double *mine = &longest[(long)number];
-    for (unsigned at = (unsigned)(long)number * 1000; phase < 2; at = (at + STEP) % COUNT) {
-        long before = sent_away();
+    long self = (long)number;
+    int file = open("/proc/thread-self/schedstat", O_RDONLY);
+    double before = waited(file);
+    for (unsigned at = (unsigned)self * 1000; phase < 2; at = (at + STEP) % COUNT) {
+        struct rusage usage = times();
         double begin = now();
         for (unsigned n = 0; n < STEP; n++)
             call(at + n);
         double took = now() - begin;
-        if (took > *mine && phase == 1 && sent_away() == before)
-            *mine = took;
+        struct rusage later = times();
+        int sent_away = later.ru_nivcsw != usage.ru_nivcsw, gave_up = later.ru_nvcsw != usage.ru_nvcsw;
+        double waits = 0;
+        if (sent_away || gave_up) {
+            double after = waited(file);
+            waits = after - before;
+            before = after;
+        }
+        if (phase != 1 || sent_away)
+            continue;
+        if (took - waits > longest[self])
+            longest[self] = took - waits;
+        if (gave_up && waits > queued[self])
+            queued[self] = waits;
     }
     return number;
 }
@@ -97,12 +124,13 @@ static double until(int begin, int wanted)
 
 static void print(const char *what, double us)
 {
-    double most = 0;
+    double most = 0, queue = 0;
     for (int n = 0; n < THREADS; n++) {
         most = longest[n] > most ? longest[n] : most;
-        longest[n] = 0;
+        queue = queued[n] > queue ? queued[n] : queue;
+        longest[n] = queued[n] = 0;
     }
-    printf("%s %f\n%s_pause %f\n", what, us / 1e3, what, most);
+    printf("%s %f\n%s_pause %f\n%s_queue %f\n", what, us / 1e3, what, most, what, queue);
     fflush(stdout);
 }
 
