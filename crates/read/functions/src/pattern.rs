@@ -6,9 +6,9 @@ use mote_symbol::names;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// A choice of functions: `NAME`; `FILE:NAME`, of one program or library; `@SOURCE`, of one source file. Behind it may
-/// stand how large they are, in bytes of code: `{>=256}`, `{<64}`; and which values are wanted: `(..)`, those of the
-/// debug information, or `(path: str, flags: x32) -> i32`.
+/// A choice of functions: `NAME`; `FILE:NAME`, of one program or library, whose version may be left out; `@SOURCE`, of
+/// one source file. Behind it may stand how large they are, in bytes of code: `{>=256}`, `{<64}`; and which values are
+/// wanted: `(..)`, those of the debug information, or `(path: str, flags: x32) -> i32`.
 ///
 /// Each part may have `*` and `?`. A name may be that of the symbol table, or as the language has it: with parameters
 /// and generic arguments or without.
@@ -127,10 +127,11 @@ impl Pattern {
         self.file.is_some()
     }
 
-    /// Whether it may mean functions of the program or library `file`.
+    /// Whether it may mean functions of the program or library `file`. A library's version may be left out from any
+    /// point on: programs know `libz.so.1.2.13` as `libz.so.1`, and compilers as `libz.so`.
     #[must_use]
     pub fn fits_file(&self, file: &str) -> bool {
-        self.file.as_ref().is_none_or(|glob| glob.matches(file))
+        self.file.as_ref().is_none_or(|glob| shorter_names(file).any(|name| glob.matches(name)))
     }
 
     /// Whether it means the functions of a source file.
@@ -166,6 +167,16 @@ impl Pattern {
     }
 }
 
+/// A library's name, and those with less of its version; any other file's name.
+fn shorter_names(file: &str) -> impl Iterator<Item = &str> {
+    const LIBRARY: &str = ".so";
+    let least = file.find(".so.").map_or(file.len(), |at| at + LIBRARY.len());
+    std::iter::successors(Some(file), move |name| {
+        let (shorter, _) = name.rsplit_once('.')?;
+        (shorter.len() >= least).then_some(shorter)
+    })
+}
+
 /// The colon that stands alone: those of `db::open` do not.
 fn single_colon(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
@@ -192,6 +203,12 @@ mod tests {
             ("libc.so.6:malloc", "libc.so.6", "malloc", true),
             ("libc.so.6:malloc", "app", "malloc", false),
             ("libc*:mall??", "libc.so.6", "malloc@@GLIBC_2.2.5", true),
+            ("libz.so.1:crc32", "libz.so.1.2.13", "crc32", true),
+            ("libz.so:crc32", "libz.so.1.2.13", "crc32", true),
+            ("libz.so.1.2.13:crc32", "libz.so.1.2.13", "crc32", true),
+            ("libz:crc32", "libz.so.1.2.13", "crc32", false),
+            ("libz.so.1.3:crc32", "libz.so.1.2.13", "crc32", false),
+            ("app:crc32", "app.1", "crc32", false),
             ("shop::checkout", "app", "_ZN4shop8checkoutEi", true),
             ("shop::**", "app", "_ZN4shop8checkoutEi", true),
             ("app:shop::*", "app", "_ZN4shop8checkoutEi", true),
