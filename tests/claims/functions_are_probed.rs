@@ -163,7 +163,7 @@ fn functions_of_a_command_that_carries_nothing_are_switched_on_later() {
 #[test]
 fn functions_of_libraries_that_are_loaded_later_have_probes_too() {
     let keep = tempfile::tempdir().expect("a directory");
-    let program = compile(&keep, "loads_late.c", &["-O2", "-ldl"]);
+    let program = compile(&keep, "loads_late.c", &["-O2", "-ldl", "-pthread"]);
     let library = compile(&keep, "late.c", &["-O2", "-shared", "-fPIC"]);
     let file = library.file_name().expect("a name").to_str().expect("text");
     // By a name that the program has, too; and by a file that is not there yet.
@@ -180,6 +180,35 @@ fn functions_of_libraries_that_are_loaded_later_have_probes_too() {
         let called = calls(&trace);
         assert!(called["near_work"] > 100 && called["late_work"] > 100, "{called:?}");
         assert_eq!(trace.err.contains("no such file is loaded yet"), patterns.len() > 2, "{}", trace.err);
+        fs::remove_file(&sign).expect("it was there");
+    }
+}
+
+#[test]
+fn a_program_that_has_nothing_before_it_loads_a_library_gets_probes_then() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "loads_late.c", &["-O2", "-ldl", "-pthread"]);
+    let library = compile(&keep, "late.c", &["-O2", "-shared", "-fPIC"]);
+    let file = library.file_name().expect("a name").to_str().expect("text");
+    let sign = keep.path().join("sign");
+    let [program, library] = [&program, &library].map(|path| path.to_str().expect("text"));
+    let shell = format!("ls; exec {program} {library} {} threads", sign.display());
+    let direct = [program, library, sign.to_str().expect("text")];
+    for (words, pattern) in [
+        (direct.as_slice(), format!("{file}:late*")),
+        (&direct, "late_work".to_owned()),
+        (&["sh", "-c", &shell], format!("{file}:*_work")),
+    ] {
+        let running = Record::program(words).with(&["-f", &pattern]).start();
+        running.wait_until_said("recording");
+        // As long as it has been looked at for what it loads.
+        std::thread::sleep(Duration::from_millis(200));
+        fs::write(&sign, "").expect("a file");
+        running.wait_until_said("probes in 1 function of what process");
+        std::thread::sleep(Duration::from_millis(200));
+        running.signal(Signal::SIGINT);
+        let trace = running.wait();
+        assert!(calls(&trace)["late_work"] > 100, "{pattern}: {}", trace.err);
         fs::remove_file(&sign).expect("it was there");
     }
 }

@@ -1,6 +1,8 @@
 //! Probes in functions of programs: the library is loaded into the process, with a plan of its own; and again, with
 //! another plan, when the process has loaded libraries since that have functions which are wanted.
 
+mod started;
+
 use crate::call_counts::CallCounts;
 use crate::error::Error;
 use crate::options::Options;
@@ -8,15 +10,16 @@ use crate::process;
 use crate::registration::attached::Report;
 use mote_clock::Source;
 use mote_functions::{Lists, Pattern};
-use mote_inject::{Load, Loaded, Patience, Starts, Visit, Wish};
+use mote_inject::{Load, Loaded, Patience, Starts, Visit};
 use mote_symbol::mapped::{self, FileId};
 use mote_sys::Errno;
 use mote_trampolines::{Asked, CallsAre, Choice, Meant, Needs, Nothing, Sampling, Wanted, choose};
 use mote_words::{counted_grouped, grouped};
+use started::Started;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -55,6 +58,8 @@ pub(crate) struct Functions {
     counts: CallCounts,
     /// The number of the next plan.
     number: AtomicU64,
+    /// There is a process that has loaded something.
+    has_later: AtomicBool,
     library: Vec<u8>,
     /// A tick's nanoseconds, in units of 2^-32.
     tick: u64,
@@ -128,6 +133,7 @@ impl Functions {
             asked,
             counts,
             number,
+            has_later: AtomicBool::new(false),
             library,
             tick,
             known,
@@ -171,6 +177,16 @@ impl Functions {
             is_the_same
         });
         later
+    }
+
+    /// A process has loaded something since it was looked at.
+    fn expect_later(&self) {
+        self.has_later.store(true, Ordering::Release);
+    }
+
+    /// Whether that is so; once.
+    pub(crate) fn expects_later(&self) -> bool {
+        self.has_later.swap(false, Ordering::Acquire)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -252,25 +268,14 @@ impl Functions {
         patience: Patience<'_>,
         report: &mut dyn FnMut(Report),
     ) -> Result<String, String> {
-        let mut starting =
-            Starting { functions: self, report, chosen: None, nothing: None, programs: 0, has_any: false };
-        let done = mote_inject::at_start(pid, &self.library, &mut starting, patience);
-        let Starting { nothing, programs, has_any, .. } = starting;
-        (starting.report)(Report::FirstIsFree);
-        let said = match (done, nothing) {
-            (Err(why), _) => Err(why.to_string()),
-            (Ok(()), Some(why)) if !has_any => {
-                let others = programs.saturating_sub(1) as u64;
-                let others = match others {
-                    0 => String::new(),
-                    others => format!(
-                        "; nor of {} that it has started",
-                        counted_grouped(others, "program", "programs")
-                    ),
-                };
-                Err(format!("{why}{others}"))
+        let mut started = Started::new(self, report);
+        let done = mote_inject::at_start(pid, &self.library, &mut started, patience);
+        let said = match done {
+            Ok(()) => started.end().map(|()| String::new()),
+            Err(why) => {
+                started.first_is_free();
+                Err(why.to_string())
             }
-            (Ok(()), _) => Ok(String::new()),
         };
         said.inspect_err(|_| self.forget(pid))
     }
@@ -297,72 +302,6 @@ impl Functions {
             number: self.number.fetch_add(1, Ordering::Relaxed),
             tick: self.tick,
         }
-    }
-}
-
-/// Programs that begin, and what is wanted in each.
-struct Starting<'f> {
-    functions: &'f Functions,
-    report: &'f mut dyn FnMut(Report),
-    /// Of the program that is being loaded into.
-    chosen: Option<Choice>,
-    /// Why there was nothing in the first one.
-    nothing: Option<Nothing>,
-    programs: usize,
-    has_any: bool,
-}
-
-impl Starts for Starting<'_> {
-    fn wish(&mut self, pid: i32) -> Wish {
-        let is_first = self.programs == 0;
-        self.programs += 1;
-        let functions = self.functions;
-        // Of the first one it is said what it has instead.
-        let wanted = functions.wanted();
-        if !is_first && !functions.known().meant.may_be_in(pid.unsigned_abs(), wanted) {
-            return Wish::PassOn;
-        }
-        let needs = if is_first { Needs::All } else { Needs::Any };
-        match self.functions.choose(pid, needs, &HashSet::new()) {
-            // All are awaited, which may be for what it starts.
-            Ok(Choice { probes: 0, awaited, .. }) => {
-                let pattern = awaited.into_iter().next().unwrap_or_default();
-                let similar = String::new();
-                self.nothing.get_or_insert(Nothing::NoSuch { pattern, similar, others_do: false });
-                Wish::PassOn
-            }
-            Ok(choice) => Wish::Load(self.chosen.insert(choice).plan.clone()),
-            Err(why @ Nothing::NoSuch { others_do: false, .. }) => {
-                self.nothing.get_or_insert(why);
-                Wish::PassOn
-            }
-            Err(why) => {
-                self.has_any = true;
-                (self.report)(Report::Probed(pid, Err(why.to_string())));
-                Wish::LetGo
-            }
-        }
-    }
-
-    fn done(&mut self, pid: i32, loaded: Result<Loaded, mote_inject::Error>) {
-        self.has_any = true;
-        let choice = self.chosen.take();
-        let said = match loaded {
-            Ok(loaded) => Ok(choice.map_or_else(String::new, |choice| {
-                self.functions.note(pid, &choice.files);
-                said(&format!("process {pid}"), &choice, loaded.functions)
-            })),
-            Err(why) => Err(why.to_string()),
-        };
-        (self.report)(Report::Probed(pid, said));
-    }
-
-    fn follows(&mut self) {
-        (self.report)(Report::Follows);
-    }
-
-    fn first_has_ended(&mut self) {
-        (self.report)(Report::FirstIsFree);
     }
 }
 

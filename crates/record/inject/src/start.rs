@@ -4,16 +4,20 @@
 //! The process that is to become the program stops itself, and then becomes it. It is stopped once more where the
 //! dynamic linker hands over: no other thread and no lock is in the way there. A program in which nothing is wanted, as
 //! a shell or `make`, is traced on, with all that it forks, until these become programs in which something is: those
-//! are let go.
+//! are let go. So is one that loads something later in which there is: it is a process that runs then.
 
 use crate::arch::{BREAKPOINT, Registers};
 use crate::error::Error;
-use crate::target::{Patience, Target};
+use crate::target::{Patience, Target, tracer};
 use crate::visit::{Load, Loaded, Visit};
+use mote_symbol::mapped;
 use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
 use mote_sys::thread::send_signal;
+use std::collections::HashSet;
+use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,6 +25,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_micros(200);
 /// The same of threads that run on, at least.
 const LOOK_LAZILY: Duration = Duration::from_millis(5);
+/// How often is looked whether something is wanted by now in programs that were passed on.
+const LATER: Duration = Duration::from_millis(50);
 /// How long what is done in one program may take.
 const LOADING: Duration = Duration::from_secs(120);
 /// Where a program begins (`AT_ENTRY`, elf.h).
@@ -45,8 +51,14 @@ pub trait Starts {
     fn done(&mut self, pid: i32, loaded: Result<Loaded, Error>);
     /// From now on all that is started is looked at.
     fn follows(&mut self) {}
-    /// The first process has ended: its parent may ask for its status.
-    fn first_has_ended(&mut self) {}
+    /// The first process is let go, or has ended: its parent may ask for its status.
+    fn first_is_free(&mut self) {}
+    /// Programs that were passed on in which something is wanted by now. They are let go.
+    fn later(&mut self) -> Vec<i32> {
+        Vec::new()
+    }
+    /// A process of [`Starts::later`] is let go.
+    fn let_go(&mut self, _pid: i32) {}
 }
 
 /// Loads a library into the program that the process `pid`, which stops itself, is about to become, if something is
@@ -89,10 +101,21 @@ enum Begun {
 }
 
 /// Looks at each program that the traced processes become, until the recording is over or none of them is left.
-fn follow(first: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool) {
+fn follow(command: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool) {
     let mut pause = LOOK;
-    let mut first_is_there = true;
+    let mut first = Some(command);
+    let (mut leaving, mut looked) = (Leaving::default(), Instant::now());
     while !over.load(Ordering::Relaxed) {
+        if looked.elapsed() >= LATER {
+            starts.later().into_iter().for_each(|pid| leaving.begin(pid));
+            looked = Instant::now();
+        }
+        for pid in leaving.gone() {
+            starts.let_go(pid);
+            if first.take_if(|first| *first == pid).is_some() {
+                starts.first_is_free();
+            }
+        }
         let (tid, state) = match ptrace::any_state() {
             Ok((_, State::Runs)) | Err(Errno(libc::EINTR)) => {
                 std::thread::sleep(pause);
@@ -103,6 +126,9 @@ fn follow(first: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool
             Err(_) => return,
         };
         pause = LOOK;
+        if leaving.lets_go(tid, state) {
+            continue;
+        }
         let _ = match state {
             State::Runs => Ok(()),
             State::Bears | State::Interrupted => ptrace::resume(tid, 0),
@@ -113,9 +139,9 @@ fn follow(first: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool
                 Ok(())
             }
             // Its parent, which is a thread of this process, asks for its status.
-            State::Gone if tid == first => {
-                if std::mem::take(&mut first_is_there) {
-                    starts.first_has_ended();
+            State::Gone if tid == command => {
+                if first.take().is_some() {
+                    starts.first_is_free();
                 }
                 std::thread::sleep(LOOK_LAZILY);
                 Ok(())
@@ -123,6 +149,55 @@ fn follow(first: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool
             State::Gone => ptrace::let_rest(tid),
         };
     }
+}
+
+/// Processes that are let go while they run: thread by thread, as these stop.
+#[derive(Default)]
+struct Leaving(HashSet<i32>);
+
+impl Leaving {
+    /// Has all threads of a process stop.
+    fn begin(&mut self, pid: i32) {
+        // What they start meanwhile is traced, too, and stops first.
+        for tid in threads(pid) {
+            let _ = ptrace::interrupt(tid);
+        }
+        self.0.insert(pid);
+    }
+
+    /// Lets a thread go that has stopped, if its process is one of these. Not one that has ended, or is another
+    /// program now: that is looked at again.
+    fn lets_go(&mut self, tid: i32, state: State) -> bool {
+        let is_of = |pid: &&i32| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+        let Some(pid) = self.0.iter().find(is_of).copied() else { return false };
+        let signal = match state {
+            State::Gone => return false,
+            State::Exec => {
+                self.0.remove(&pid);
+                return false;
+            }
+            State::Signal(signal) => signal,
+            State::Runs | State::Bears | State::Interrupted | State::GroupStop => 0,
+        };
+        ptrace::detach(tid, signal).is_ok()
+    }
+
+    /// Takes out those that are traced no longer.
+    fn gone(&mut self) -> Vec<i32> {
+        self.0.extract_if(|pid| !threads(*pid).any(|tid| is_traced(*pid, tid))).collect()
+    }
+}
+
+/// The threads of a process.
+fn threads(pid: i32) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Whether a thread is traced that has not ended.
+fn is_traced(pid: i32, tid: i32) -> bool {
+    let status = mapped::table(&format!("/proc/{pid}/task/{tid}/status"));
+    tracer(&status) != 0 && !status.contains("\nState:\tZ")
 }
 
 /// Looks at a program that a traced process has become.

@@ -403,7 +403,7 @@ pub(crate) fn take_back(code: u64, sent: &Sent) {
 }
 
 /// Who traces a process, by its status: 0 where nobody does.
-fn tracer(status: &str) -> i32 {
+pub(crate) fn tracer(status: &str) -> i32 {
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
     tracer.and_then(|tracer| tracer.trim().parse().ok()).unwrap_or(0)
 }

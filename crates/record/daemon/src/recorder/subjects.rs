@@ -239,7 +239,8 @@ impl Subjects {
     /// # Errors
     /// There is no thread.
     pub(crate) fn probe_later(&mut self, listeners: &mut Listeners) -> Result<(), Error> {
-        if self.functions.is_empty() || self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+        let is_early = self.looked.is_some_and(|looked| looked.elapsed() < LOOK);
+        if is_early && !self.functions.iter().any(|functions| functions.expects_later()) {
             return Ok(());
         }
         self.looked = Some(Instant::now());
