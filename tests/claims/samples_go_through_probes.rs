@@ -1,5 +1,5 @@
-//! Stacks of samples, and of times without a CPU, go on through functions that are recorded at the time: to where the
-//! program or the thread began, with the functions that are there, in their order.
+//! Stacks of samples, of times without a CPU and of kernel events go on through functions that are recorded at the
+//! time: to where the program or the thread began, with the functions that are there, in their order.
 
 use crate::support::command::{json_lines, mote, printed, text};
 use crate::support::compiled::compile;
@@ -59,7 +59,12 @@ fn samples(trace: &Path, event: &str) -> (usize, usize, Vec<String>) {
             .collect();
         let names = stack.iter().rev().map(|frame| frame.split(['+', '@', ' ']).next().unwrap_or_default());
         let functions: Vec<&str> = names.filter(|name| known.contains(name)).collect();
-        let is_good = event["fields"]["complete"] == "true" && is_in_order(&functions);
+        // Of samples a field says whether they are whole, of other events the last frame.
+        let is_whole = match &event["fields"]["complete"] {
+            serde_json::Value::Null => !stack.last().is_some_and(|last| last.starts_with('[')),
+            complete => *complete == "true",
+        };
+        let is_good = is_whole && is_in_order(&functions);
         all += 1;
         good += usize::from(is_good);
         if !is_good {
@@ -121,4 +126,33 @@ fn of_a_process_whose_functions_another_recording_has_on() {
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
     assert_whole(&trace, "profile_off_cpu", 500);
+}
+
+/// The times at which it sleeps.
+const SLEEPS: [&str; 3] = ["-k", "syscalls:clock_nanosleep", "--stack=user"];
+
+#[test]
+fn of_events_of_the_kernel() {
+    if !can_be_seen() {
+        return;
+    }
+    let keep = TempDir::new().expect("a directory");
+    let program = compile(&keep, "nested.c", &["-O2", "-fno-optimize-sibling-calls"]);
+    let trace = Record::program(&[program.to_str().expect("text"), "2000", "100"])
+        .with(&["-f", "probed_*"])
+        .with(&SLEEPS)
+        .run()
+        .ends_with(0);
+    assert_whole(&trace.path, "*nanosleep", 2000);
+    // Those that another recording has on, and a flight recorder, which makes stacks of what it holds at its end.
+    let mut child = running(&program);
+    let functions = Record::process(child.id().into()).with(&["-f", "probed_*"]).start();
+    functions.wait_until_said("probes in 4 functions");
+    let flight =
+        Record::process(child.id().into()).with(&SLEEPS).with(&["--mode", "overwrite", "--duration", "1s"]);
+    let trace = flight.run().ends_with(0);
+    functions.signal(nix::sys::signal::Signal::SIGINT);
+    functions.wait().ends_with(0);
+    child.kill().and_then(|()| child.wait()).expect("a child");
+    assert_whole(&trace.path, "*nanosleep", 500);
 }

@@ -9,12 +9,16 @@
 //! | 0 | [`COPY`] |
 //! | 1 | the process's id, as the recorder knows it; bits [`TO_END`], [`IS_OURS`]; from bit [`REPLACED`] on, a number |
 //! | 2, 3, 4 | frame pointer, stack pointer, instruction pointer |
-//! | two for each of that number | where on the stack a return address was replaced, and what it really is |
+//! | two for each of that number | where on the stack a return address was replaced, and what it really is; or [`SLOTS`] |
 //! | the rest | the stack, from where the stack pointer points to |
 //!
 //! Return addresses are replaced by probes of functions (`mote-trace-hook`). In the place of a place there may be
 //! [`FUNCTION`], with the function whose call has just returned, or [`PARENT`], with the process that this one was
-//! forked from, by which it is known until it is known itself.
+//! forked from, by which it is known until it is known itself. The kernel's programs, which make copies without the
+//! process, have nothing but [`SLOTS`] there, with where the thread's slots end, and in the other pairs these, as they
+//! are in the process ([`crate::stubs`]).
+
+use crate::stubs::Slots;
 
 /// Name of the field with the process's stack; LTTng's.
 pub const USER: &str = "callstack_user";
@@ -31,6 +35,10 @@ pub const REPLACED: u32 = 40;
 pub const FUNCTION: u64 = 0;
 /// In the place of a place on the stack: the process that this one was forked from.
 pub const PARENT: u64 = 1;
+/// In the place of the first place on the stack: what is behind are slots, of two pairs each.
+pub const SLOTS: u64 = 2;
+/// Most slots of a copy.
+pub const SLOTS_MAX: usize = 127;
 /// Most replaced return addresses of a copy: of further ones the stack ends there.
 pub const REPLACED_MAX: usize = 32;
 /// What stands in front of the function that finds replaced return addresses. Other copies of the library in the
@@ -80,6 +88,8 @@ pub struct Copy<'r> {
     pub is_to_end: bool,
     /// The innermost function is the tracer's.
     pub is_ours: bool,
+    /// Of a copy that the process has not made: what is known of return addresses that were replaced.
+    pub slots: Slots<'r>,
     /// Where return addresses were replaced, and what they really are, word by word.
     replaced: &'r [u8],
 }
@@ -103,7 +113,11 @@ impl Copy<'_> {
         let (is_to_end, is_ours) = (has(TO_END), has(IS_OURS));
         let count = (process >> REPLACED & 0xff) as usize;
         let (replaced, stack) = rest.split_at_checked(16 * count)?;
-        Some(Copy { process: process as u32, registers, stack, is_to_end, is_ours, replaced })
+        let (slots, replaced) = match slots(replaced) {
+            Some(slots) => (slots, &[][..]),
+            None => (Slots::default(), replaced),
+        };
+        Some(Copy { process: process as u32, registers, stack, is_to_end, is_ours, slots, replaced })
     }
 
     /// The function whose call has just returned to where the registers are, by the address of its first instruction.
@@ -132,6 +146,13 @@ impl Copy<'_> {
             (at.checked_add(8)? <= self.stack.len()).then_some((at, real))
         })
     }
+}
+
+/// The slots in these pairs, if that is what they are.
+fn slots(pairs: &[u8]) -> Option<Slots<'_>> {
+    let (first, rest) = pairs.split_first_chunk::<8>()?;
+    let (top, slots) = rest.split_first_chunk::<8>()?;
+    (u64::from_le_bytes(*first) == SLOTS).then(|| Slots::new(u64::from_le_bytes(*top), slots))
 }
 
 #[cfg(test)]
@@ -172,6 +193,22 @@ mod tests {
         assert_eq!((copy.function(), copy.parent(), copy.replaced().count()), (Some(0x5000), Some(9), 0));
         let wild = [COPY, two | pid, 1, 0x100, 3, u64::MAX, 0x5000, 0x200, 9].map(u64::to_le_bytes);
         assert_eq!(Copy::read(wild.as_flattened()).expect("a copy").replaced().count(), 0);
+    }
+
+    #[test]
+    fn slots_stand_there_of_copies_that_the_kernel_has_made() {
+        const AREA: u64 = 0x7e00_0000_0000;
+        let top = AREA + crate::stubs::SLOTS_AT as u64 + 64;
+        let about = 3 << REPLACED | 7;
+        let words = [COPY, about, 1, 0x100, 3, SLOTS, top, 0x5000, 0x108, 0, 0, AREA + 36, 22];
+        let bytes = words.map(u64::to_le_bytes);
+        let copy = Copy::read(bytes.as_flattened()).expect("a copy");
+        assert_eq!((copy.process, copy.stack.len(), copy.slots.behind(AREA + 36)), (7, 16, Some(0x5000)));
+        assert_eq!((copy.function(), copy.parent(), copy.replaced().count()), (None, None, 0));
+        // None of them.
+        let words = [COPY, 1 << REPLACED | 7, 1, 0x100, 3, SLOTS, top, 21].map(u64::to_le_bytes);
+        let copy = Copy::read(words.as_flattened()).expect("a copy");
+        assert_eq!((copy.stack.len(), copy.slots.behind(AREA + 36)), (8, None));
     }
 
     #[test]

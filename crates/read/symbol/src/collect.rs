@@ -124,6 +124,12 @@ fn is_young(file: &File, oldest: SystemTime) -> bool {
     })
 }
 
+/// The ids of the processes that run now, as `/proc` has them.
+pub fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// The mappings of a process that hold code, without build ids; empty when it has gone or may not be looked at.
 #[must_use]
 pub fn maps(pid: u32) -> Vec<Map> {

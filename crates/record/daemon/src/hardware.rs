@@ -25,6 +25,7 @@ use events::SnapshotEvents;
 use mote_capture::IN_RECORDING;
 use mote_journal::Fact;
 use mote_pmu::{AnyMachine, Files, Kept, Recorded, Session, Targets, folder};
+use mote_symbol::collect;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
@@ -145,7 +146,7 @@ impl Hardware {
         let known = match targets {
             Targets::Command(_) => Vec::new(),
             Targets::Threads(_) | Targets::EachThread(_) => options.attach.clone(),
-            Targets::All => folder::processes(),
+            Targets::All => collect::processes().map(u32::cast_signed).collect(),
         };
         let machine = (wanted.machine)(&targets);
         let settings = mote_pmu::Options {

@@ -92,7 +92,7 @@ impl Kernel {
         let Made { tracer, trace, events, dump, slow, wanting } = made;
         let stream = tracer.channel().geometry().rings() + 1;
         let slow_calls = wanted.latency.as_ref().zip(slow);
-        let slow_calls = slow_calls.map(|(wanted, ids)| SlowCalls::new(wanted, ids, stream));
+        let slow_calls = slow_calls.map(|(wanted, ids)| SlowCalls::new(wanted, ids, stream, tracer.state()));
         Kernel {
             trace,
             tracer,

@@ -43,6 +43,7 @@ mod sockaddr;
 mod stack;
 pub mod stack_copy;
 pub mod state;
+pub mod stubs;
 pub mod syscalls;
 pub mod test_run;
 pub mod thread_programs;

@@ -2,7 +2,7 @@
 //! cannot be.
 
 use crate::access::Access;
-use crate::code::Code;
+use crate::code::{Code, state};
 use crate::copy::To;
 use crate::slot;
 use crate::stack_copy::copy_function;
@@ -57,7 +57,8 @@ impl<S> Code<'_, S> {
             return;
         };
         let namespace = self.plan.namespace;
-        copy_function(self, label, &offsets, copy, |code, task| match namespace {
+        let stubs = state(self.plan.layout.stubs());
+        copy_function(self, label, &offsets, copy, stubs, |code, task| match namespace {
             Some(namespace) => {
                 let leader = code.get(task.at(namespace.offsets.group_leader));
                 code.recorder_id_of(leader)

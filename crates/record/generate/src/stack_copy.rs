@@ -11,14 +11,19 @@
 
 use crate::arch;
 use crate::namespace::{Structure, Task, member};
+use crate::stubs::{ENTRIES, ENTRY_BITS, Process, in_region, read_top};
 use mote_bpf::helper;
 use mote_bpf::op::Size;
-use mote_builder::{Build, Expr, Field, Label, Memory, Pointer, Value};
+use mote_builder::{Build, Expr, Field, Label, Memory, Pointer, Value, field};
 use mote_catalog::btf::Btf;
-use mote_layout::stack::{BYTES_MAX, COPY, HEADER_WORDS, REGISTERS, TO_END};
+use mote_layout::stack::{BYTES_MAX, COPY, HEADER_WORDS, REGISTERS, REPLACED, SLOTS, SLOTS_MAX, TO_END};
+use mote_layout::stubs::SLOT;
 
 /// Bytes in front of the stack in a copy.
 const HEADER: i32 = 8 * HEADER_WORDS as i32;
+/// Bytes of a pair of words, of which slots in a copy are so many.
+const PAIR: i32 = 1 << PAIR_BITS;
+const PAIR_BITS: u32 = 4;
 /// Bytes of a page, of which all or none are there.
 const PAGE: i32 = 4096;
 
@@ -65,16 +70,19 @@ impl StackOffsets {
 }
 
 /// Writes a function that copies at most so many bytes of the stack of the running thread to where its argument points
-/// to, and returns how many bytes that were with what is in front of them. 0, and nothing was written, for a thread
-/// that has none, or is no program of this processor's usual kind. `process` works out the id of a task's process.
+/// to, with the slots of calls whose return addresses were replaced, and returns how many bytes that were with what is
+/// in front of them. 0, and nothing was written, for a thread that has none, or is no program of this processor's usual
+/// kind. `stubs` is the table of processes that have slots ([`crate::stubs`]); `process` works out the id of a task's
+/// process.
 ///
 /// # Cost
-/// 190 ns, for some hundred bytes as for 8 KiB (docs/FIGURES.md).
+/// 190 ns, for some hundred bytes as for 8 KiB (docs/FIGURES.md); 80 more where there are slots.
 pub fn copy_function<B: Build>(
     code: &mut B,
     label: Label,
     offsets: &StackOffsets,
     copy: u32,
+    stubs: Expr,
     process: impl FnOnce(&mut B, &Pointer<Task>) -> Value,
 ) {
     let copy = (copy.min(BYTES_MAX) & !7) as i32;
@@ -100,11 +108,20 @@ pub fn copy_function<B: Build>(
             code.set(&end, ((&end - &from) << 16) >> 16);
             reduce(code, &bytes, end);
         }
-        let id = process(code, &task);
-        let is_to_end = (&bytes - copy) >> 63;
-        code.put(Memory::new(&to, 8, Size::DW), id | (is_to_end << TO_END));
-        drop(task);
         code.put(Memory::new(&to, 0, Size::DW), COPY);
+        let id = process(code, &task);
+        let about = || Memory::new(&to, 8, Size::DW);
+        code.put(about(), &id);
+        let front = match offsets.thread_pointer {
+            Some(pointer) => copy_slots(code, &to, &id, (task, pointer), stubs, copy as u32),
+            None => code.keep(0),
+        };
+        let room = code.get(Expr::from(copy) - &front);
+        let is_to_end = (&bytes - &room) >> 63;
+        let pairs = &front >> PAIR_BITS << REPLACED;
+        code.put(about(), pairs | (is_to_end << TO_END) | about());
+        reduce(code, &bytes, room);
+        code.set(&to, &to + &front);
         code.set(&bytes, &bytes & mask);
         let failed = code.invoke(helper::PROBE_READ_USER, (&to + HEADER, &bytes, &from));
         code.when(failed.ne(0), |code| {
@@ -115,8 +132,55 @@ pub fn copy_function<B: Build>(
             let failed = code.invoke(helper::PROBE_READ_USER, (&to + HEADER, &bytes, &from));
             code.set(&bytes, &bytes & ((failed >> 63) - 1));
         });
-        code.exit_with(bytes + HEADER);
+        code.exit_with(bytes + front + HEADER);
     });
+}
+
+/// Copies the slots that the running thread has used last to behind the header at `to`, if the table `stubs` has its
+/// process, whose id is `id`: to half of the room for the stack at most. Returns how many bytes these are with what
+/// stands in front of them, all in pairs of words.
+fn copy_slots<B: Build>(
+    code: &mut B,
+    to: &Value,
+    id: &Value,
+    (task, pointer): (Pointer<Task>, Field<Task, u64>),
+    stubs: Expr,
+    copy: u32,
+) -> Value {
+    let most = slots_max(copy) as i32;
+    let place = (id & (ENTRIES as i32 - 1)) << ENTRY_BITS;
+    let process = code.get(stubs + place).to::<Process>();
+    let words = [code.local(), code.local()];
+    for (word, offset) in words.into_iter().zip(field!(Process, tops).elements()) {
+        code.put(word, process.at(offset) + task.at(pointer));
+    }
+    drop(task);
+    let front = code.keep(0);
+    let is_known = process.at(field!(Process, pid)).eq(id);
+    code.when(is_known.and(id.ne(0)), |code| {
+        let top = read_top(code, words);
+        code.set(&front, in_region(top));
+        let limit = code.get(most);
+        reduce(code, &front, limit);
+        code.set(&front, &front & most);
+        let from = code.get(Expr::from(top) - &front);
+        let failed = code.invoke(helper::PROBE_READ_USER, (to + (HEADER + PAIR), &front, from));
+        code.set(&front, &front & ((failed >> 63) - 1));
+        for (at, word) in [(HEADER, Expr::from(SLOTS as i32)), (HEADER + 8, top.into())] {
+            code.put(Memory::new(to, at, Size::DW), word);
+        }
+        // As a whole between 0 and its greatest: what is behind is the same for the verifier whether there are any.
+        code.set(&front, (&front + PAIR) & (most | PAIR));
+    });
+    front
+}
+
+/// Most bytes of slots in a copy of so many bytes: half of it, but all bits of a number that are above a slot's.
+fn slots_max(copy: u32) -> u32 {
+    const SLOT_BYTES: u32 = SLOT as u32;
+    const MOST: u32 = SLOTS_MAX as u32 * SLOT_BYTES;
+    let most = (copy / 2).min(MOST) + SLOT_BYTES;
+    (1 << most.ilog2()) - SLOT_BYTES
 }
 
 /// Makes a number smaller, if the other one is. No branch: the verifier would follow both ways from here, for each

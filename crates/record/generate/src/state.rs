@@ -5,13 +5,14 @@
 //!          CLAIMS   for each ring 64 bytes: whether it is being written to
 //!          scratch  for each ring SCRATCH_BYTES: texts that a filter looks at
 //!          births   threads that have other ids than the recorder sees (`births`)
+//!          stubs    processes in which return addresses were replaced (`stubs`)
 //!          threads  the thread table (`threads`)
 //! rings:   0        mote_ring::geometry, LEVELS rings for each CPU, no shared one
 //!          total    SLACK bytes that are never used: the verifier knows no more than that a record begins in the rings
 //! ```
 //! Both are array maps with one element, so that programs reach every byte by an address that is a constant.
 
-use crate::{births, threads};
+use crate::{births, stubs, threads};
 
 /// Rings of a CPU: the usual one, and one for programs that interrupt another one that writes.
 pub const LEVELS: u32 = 2;
@@ -65,9 +66,14 @@ impl Layout {
         self.scratch() + LEVELS * self.cpus * SCRATCH_BYTES
     }
 
+    /// Offset of what leads to replaced return addresses.
+    pub const fn stubs(&self) -> u32 {
+        self.births() + births::BYTES.next_multiple_of(4096)
+    }
+
     /// Offset of the thread table.
     pub const fn threads(&self) -> u32 {
-        self.births() + births::BYTES.next_multiple_of(4096)
+        self.stubs() + stubs::BYTES
     }
 
     /// How many bytes the state map has.

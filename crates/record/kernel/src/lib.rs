@@ -25,6 +25,7 @@ pub mod map;
 pub mod privilege;
 pub mod rules;
 pub mod session;
+mod stubs;
 pub mod threads;
 
 pub use error::Error;

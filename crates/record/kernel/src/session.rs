@@ -206,7 +206,7 @@ impl Kernel {
     }
 
     /// The state map: thread table, switches, scratch. For programs that share it.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &Arc<State> {
         &self.state
     }
 

@@ -569,10 +569,3 @@ pub fn threads(pid: i32) -> Vec<i32> {
     threads.sort_unstable();
     threads
 }
-
-/// The ids of the processes that run now.
-#[must_use]
-pub fn processes() -> Vec<i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}

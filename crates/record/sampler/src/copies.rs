@@ -13,7 +13,8 @@ use crate::mappings::{self, Change, How, Mappings};
 use crate::unwind::{Copied, Unwinder};
 use mote_journal::Map;
 use mote_layout::stack::{Copy, End};
-use mote_layout::stubs::Slots;
+use mote_layout::stubs::WORDS;
+use mote_symbol::LIBRARY;
 use mote_symbol::collect::{self, BuildIds};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,9 @@ const PROCESSES_MAX: usize = 4096;
 const PROGRAMS_MAX: usize = 4;
 /// How often `/proc/PID/maps` is read of a process that is where it had nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Takes, by a process's id, what leads to the slots of its threads (`mote_layout::stubs`), or that it has none.
+pub type Found = Box<dyn FnMut(u32, Option<[u64; WORDS]>) + Send>;
 
 /// Who tells of processes.
 enum Source {
@@ -81,6 +85,7 @@ pub struct Copies {
     processes: HashMap<u32, Process>,
     unwinder: Unwinder,
     build_ids: BuildIds,
+    found: Found,
 }
 
 impl std::fmt::Debug for Copies {
@@ -112,15 +117,39 @@ struct Program {
 }
 
 impl Copies {
-    /// Begins to hear what processes map.
+    /// Begins to hear what processes map. Where return addresses may have been replaced in a process, `found` hears
+    /// what leads to the real ones, so that copies have these, too.
+    ///
+    /// # Cost
+    /// Looks at what all processes have mapped.
     #[must_use]
-    pub fn open(cpus: u32) -> Copies {
-        let mut copies = Copies::by(Mappings::open(cpus, false).map_or(Source::None, Source::Kernel));
+    pub fn open(cpus: u32, found: Found) -> Copies {
+        let source = Mappings::open(cpus, false).map_or(Source::None, Source::Kernel);
+        let mut copies = Copies { found, ..Copies::by(source) };
         // A command is this process until it runs another program.
         let own = std::process::id();
         copies.begin(own, own, Program::default());
         copies.look(own, 0);
+        for pid in collect::processes().filter(|pid| collect::maps(*pid).iter().any(is_library)) {
+            copies.begin(pid, pid, Program::default());
+            copies.look(pid, 0);
+            copies.find_slots(pid);
+        }
         copies
+    }
+
+    /// Finds what leads to the slots of a process's threads, if it may have any.
+    fn find_slots(&mut self, pid: u32) {
+        let of = self.processes.get(&pid).and_then(|process| Some((process, process.programs.last()?)));
+        let Some((process, program)) = of else { return };
+        if program.maps.values().any(is_library) {
+            self.unwinder.take_up(((pid, program.number), process.pid), program.maps.values());
+            self.tell_found();
+        }
+    }
+
+    fn tell_found(&mut self) {
+        self.unwinder.found().into_iter().for_each(|(pid, tops)| (self.found)(pid, tops));
     }
 
     /// Of processes that the recorder tells of. Times are on the clock of their records.
@@ -135,6 +164,7 @@ impl Copies {
             processes: HashMap::new(),
             unwinder: Unwinder::default(),
             build_ids: BuildIds::default(),
+            found: Box::new(|_, _| {}),
         }
     }
 
@@ -144,7 +174,11 @@ impl Copies {
     /// Where nothing was mapped a look at each CPU's memory.
     pub fn refresh(&mut self) {
         match &mut self.source {
-            Source::Kernel(mappings) => mappings.news().processes.into_iter().for_each(|it| self.take(it)),
+            Source::Kernel(mappings) => mappings.news().processes.into_iter().for_each(|change| {
+                let pid = change.pid;
+                self.take(change);
+                self.find_slots(pid);
+            }),
             Source::Reports(reports) => {
                 let joined =
                     std::mem::take(&mut *reports.joined.lock().unwrap_or_else(PoisonError::into_inner));
@@ -225,14 +259,15 @@ impl Copies {
             to.truncate(own);
             let of = self.processes.get(&pid).and_then(|process| Some((process, process.programs.get(at)?)));
             let Some((process, program)) = of else { return to.push(End::Code as u64) };
-            let slots = Slots::default();
-            let copied = Copied { registers, stack: &stack, is_to_end: copy.is_to_end, slots };
+            let (is_to_end, slots) = (copy.is_to_end, copy.slots);
+            let copied = Copied { registers, stack: &stack, is_to_end, slots };
             let spaces = ((pid, program.number), process.pid);
             let end = self.unwinder.unwind(spaces, program.maps.values(), copied, to);
             // Nobody tells of what such a process maps later.
             let is_new = matches!(self.source, Source::Reports(_))
                 && end == Some(End::Code)
                 && to.last().is_some_and(|last| !program.has(*last));
+            self.tell_found();
             if !is_new || !self.look(pid, at) {
                 break end;
             }
@@ -289,6 +324,11 @@ impl Copies {
         self.unwinder.forget((pid, program.number));
         is_more
     }
+}
+
+/// Whether our library is there, as recorders load it.
+fn is_library(map: &Map) -> bool {
+    map.path == LIBRARY
 }
 
 /// The stack of a copy, with the return addresses that it really has.

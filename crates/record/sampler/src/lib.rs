@@ -37,6 +37,6 @@ mod sampler;
 mod unwind;
 mod waits;
 
-pub use copies::{Copies, Joined, Reports};
+pub use copies::{Copies, Found, Joined, Reports};
 pub use sampler::{Error, Round, Sampler, Settings, Targets};
 pub use unwind::{OffCpu, Sample};

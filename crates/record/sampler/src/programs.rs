@@ -11,7 +11,7 @@ use mote_bpf::helper::{
 use mote_bpf::{Insn, Reg};
 use mote_builder::{Build, BuildError, Builder, Expr, Field, Label, Local, Pointer, Value, field, map};
 use mote_generate::namespace::Task;
-use mote_layout::stubs::{REGION, SLOTS_AT};
+use mote_generate::stubs::{in_region, read_top};
 use std::mem::offset_of;
 
 /// The thread is sampled.
@@ -183,7 +183,6 @@ pub(crate) fn sample(
 
 /// Gives out the slots that the running thread has used last, if its process, whose id is `other`, has any.
 fn give_out_slots(code: &mut Code, context: Value, thread_pointer: Field<Task, u64>) {
-    const IN_REGION: i32 = REGION as i32 - 1;
     let none = code.label();
     let process = code.invoke(MAP_LOOKUP, (map(PROCESSES), code.other.address()));
     code.jump_if(process.eq(0), none);
@@ -191,15 +190,12 @@ fn give_out_slots(code: &mut Code, context: Value, thread_pointer: Field<Task, u
     let task = code.invoke(GET_CURRENT_TASK_BTF, ()).to::<Task>();
     let pointer = code.keep(task.at(thread_pointer));
     drop(task);
-    let top = code.local::<u64>();
-    let read = |code: &mut Code, offset: Field<Tops, u64>| {
-        let at = code.get(&pointer + process.at(offset));
-        // It leaves 0 where it fails.
-        let _ = code.invoke(PROBE_READ_USER, (top.address(), 8, at));
-    };
-    read(code, field!(Tops, now));
-    code.when(Expr::from(top).eq(0), |code| read(code, field!(Tops, before)));
+    let words = [code.local(), code.local()];
+    for (word, offset) in words.into_iter().zip([field!(Tops, now), field!(Tops, before)]) {
+        code.put(word, &pointer + process.at(offset));
+    }
     drop((pointer, process));
+    let top = read_top(code, words);
     code.jump_if(Expr::from(top).eq(0), none);
     code.put(code.state, 0);
     let room = code.invoke(MAP_LOOKUP, (map(ROOM), code.state.address()));
@@ -208,7 +204,7 @@ fn give_out_slots(code: &mut Code, context: Value, thread_pointer: Field<Task, u
     code.put(room.at(field!(Record, mark)), MARK);
     code.put(room.at(field!(Record, top)), top);
     // From the first slot of its region on, as many as there is room for.
-    let bytes = code.keep(((Expr::from(top) - 1) & IN_REGION) + 1 - SLOTS_AT as i32);
+    let bytes = code.keep(in_region(top));
     code.when(Expr::from(&bytes).gt(SLOTS_BYTES), |code| code.set(&bytes, SLOTS_BYTES));
     let from = code.get(Expr::from(top) - &bytes);
     let failed = code.invoke(PROBE_READ_USER, (&room + size_of::<Record>() as i32, &bytes, from));

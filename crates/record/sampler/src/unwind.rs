@@ -172,6 +172,11 @@ impl Unwinder {
         std::mem::take(&mut self.found)
     }
 
+    /// Reads what unwinding needs of a process, before its first stack comes.
+    pub(crate) fn take_up<'m>(&mut self, of: ((u32, u32), u32), maps: impl Iterator<Item = &'m Map>) {
+        self.space(of, maps);
+    }
+
     /// What is known of the memory of a process.
     fn space<'m>(
         &mut self,

@@ -3,6 +3,7 @@
 
 use crate::consumer::walk::Steps;
 use mote_clock::extend::nearest;
+use mote_kernel::map::State;
 use mote_layout::record::{PREFIX_BYTES, TIME_BITS, split};
 use mote_layout::stack::Copy;
 use mote_sampler::{Copies, Reports};
@@ -11,8 +12,8 @@ use std::sync::Arc;
 /// Whose stacks records have.
 #[derive(Clone)]
 pub(crate) enum StacksOf {
-    /// Copies that the kernel's programs have made.
-    Anyone,
+    /// Copies that the kernel's programs have made, which have this state.
+    Anyone(Arc<State>),
     /// Copies that processes have made, which are reported.
     Processes(Arc<Reports>),
 }
@@ -29,7 +30,7 @@ impl Stacks {
     /// Begins to hear what processes map.
     pub(crate) fn open(of: &StacksOf, cpus: u32) -> Stacks {
         let copies = match of {
-            StacksOf::Anyone => Copies::open(cpus),
+            StacksOf::Anyone(state) => of_anyone(state, cpus),
             StacksOf::Processes(reports) => Copies::of_reported(reports.clone()),
         };
         Stacks { copies, addresses: Vec::new() }
@@ -79,6 +80,13 @@ impl Stacks {
     }
 }
 
+/// What makes addresses of copies that the kernel's programs with this state make: these hear where return addresses
+/// were replaced.
+pub(crate) fn of_anyone(state: &Arc<State>, cpus: u32) -> Copies {
+    let state = state.clone();
+    Copies::open(cpus, Box::new(move |pid, tops| state.note_stubs(pid, tops)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +118,8 @@ mod tests {
             Steps::of(&parse(text.as_bytes()).expect("well formed"))
         };
         let events = [steps("a u64\n"), steps("callstack_user x64[]\nb u64\n"), steps("other x64[]\n")];
-        let mut stacks = Stacks::open(&StacksOf::Anyone, 1);
+        let copies = Copies::open(1, Box::new(|_, _| {}));
+        let mut stacks = Stacks { copies, addresses: Vec::new() };
         let plain = [record(0, &[1]), record(1, &[0x5000, 0x5100]), 9u64.to_le_bytes().to_vec()].concat();
         assert_eq!(stacks.unwound(&plain, 5, &events), None);
         // Where it was, the caller, and the caller's, which was called by nobody: but its code does not say so.

@@ -45,7 +45,7 @@ impl Made {
         let sink = self.trace.directory.sink();
         let context = Context { sink, uuid: self.trace.uuid(), clock: Source::Monotonic };
         let state = self.trace.state.clone();
-        let stacks = (stacks.user && stacks.copy > 0).then_some(StacksOf::Anyone);
+        let stacks = (stacks.user && stacks.copy > 0).then(|| StacksOf::Anyone(self.tracer.state().clone()));
         Destination { state, context, home: DIRECTORY, inside: "", cpus, mode, stacks }
     }
 }

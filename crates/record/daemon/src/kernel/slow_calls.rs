@@ -10,6 +10,7 @@ use crate::output::folder::Folder;
 use crate::output::packets::Files;
 use crate::output::records::{RecordStream, now};
 use mote_slow::{Latencies, Latency, Settings, event};
+use mote_symbol::collect::processes;
 use mote_sys::Errno;
 use std::io;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Kernel {
         let slow = announce(&self.trace, &mut self.events, &slow).ok()?;
         let open = announce(&self.trace, &mut self.events, &open).ok()?;
         let stream = self.tracer.channel().geometry().rings() + 1;
-        self.slow_calls = Some(SlowCalls::new(wanted, [slow, open], stream));
+        self.slow_calls = Some(SlowCalls::new(wanted, [slow, open], stream, self.tracer.state()));
         Some(self.trace.note_events(&self.events, &[slow, open]))
     }
 
@@ -90,10 +91,8 @@ impl Kernel {
         if self.slow_calls.is_none() || !self.wanted.all {
             return 0;
         }
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
         let mut refused = 0;
-        for pid in pids.filter(|pid| *pid != std::process::id()) {
+        for pid in processes().filter(|pid| *pid != std::process::id()) {
             // One that has just ended is not missed.
             let gone = || !std::path::Path::new(&format!("/proc/{pid}")).exists();
             refused += u64::from(self.tracer.follow(pid).is_err() && !gone());

@@ -1,11 +1,14 @@
 //! Slow system calls on their way into the trace.
 
+use crate::consumer::stacks::of_anyone;
 use crate::options::{self, LatencyOptions};
 use crate::output::records::RecordStream;
+use mote_kernel::map::State;
 use mote_layout::stack::Copy;
 use mote_sampler::Copies;
 use mote_slow::{Collector, Latencies, Latency, Slow, event};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Name of the stream's file.
@@ -37,7 +40,7 @@ pub(crate) struct SlowCalls {
 }
 
 impl SlowCalls {
-    pub(super) fn new(wanted: &LatencyOptions, ids: [u32; 2], stream: u32) -> SlowCalls {
+    pub(super) fn new(wanted: &LatencyOptions, ids: [u32; 2], stream: u32, state: &Arc<State>) -> SlowCalls {
         SlowCalls {
             wanted: wanted.clone(),
             ids,
@@ -47,7 +50,7 @@ impl SlowCalls {
             last: Latencies::default(),
             newest: VecDeque::new(),
             snapshots: wanted.snapshots,
-            stacks: Copies::open(options::cpus()),
+            stacks: of_anyone(state, options::cpus()),
         }
     }
 

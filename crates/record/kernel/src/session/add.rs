@@ -23,7 +23,7 @@ use mote_generate::syscalls::{self, Side, asks_duration};
 use mote_generate::{Facts, Plan, Selection, one_event, test_run, thread_programs};
 use mote_ring::reader::Channel;
 use mote_sys::Errno;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The generation of the first programs.
 const FIRST: u32 = 1;
@@ -42,7 +42,7 @@ pub(super) fn start(request: Request, facts: Result<Facts, Error>) -> Result<Ker
     let threads = request.threads.clamp(64, 1 << 20).next_power_of_two();
     let layout = Layout { cpus, threads };
     let geometry = map::geometry(request.buffers, cpus)?;
-    let state = State::create(layout)?;
+    let state = Arc::new(State::create(layout)?);
     let rings = map::rings(&geometry)?;
     let channel = Channel::over(mote_sys::fd::duplicate(rings.fd()).map_err(Error::Map)?, geometry)?;
     let (test_run, namespace) = test_run_program(&state, facts)?;

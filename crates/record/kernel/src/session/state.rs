@@ -53,7 +53,7 @@ pub struct Kernel {
     pub(super) test_run: Program,
     pub(super) channel: Arc<Channel>,
     pub(super) rings: Map,
-    pub(super) state: State,
+    pub(super) state: Arc<State>,
     /// Of the filters.
     pub(super) maps: Mutex<Vec<Arc<Map>>>,
     /// Where code is probed.

@@ -107,7 +107,8 @@ impl<'a> Code<'a> {
 
     fn stack_function(&mut self, label: Label) {
         let Some(offsets) = self.offsets.stack else { return };
-        copy_function(self, label, &offsets, USER_COPY, |code, task| {
+        let stubs = map_value(STATE, self.layout.stubs());
+        copy_function(self, label, &offsets, USER_COPY, stubs, |code, task| {
             if code.offsets.namespace.is_none() {
                 let both = code.invoke(GET_CURRENT_PID_TGID, ());
                 return code.get(both >> 32);

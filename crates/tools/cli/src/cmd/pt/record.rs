@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use mote_daemon::command::Signals;
 use mote_pmu::device::FOLDER;
 use mote_pmu::{Command, Device, Kept, Linux, Options, Period, Recorded, Settings, Summary, Targets, folder};
+use mote_symbol::collect;
 use mote_words::counted_grouped;
 use std::ffi::OsString;
 use std::fs;
@@ -155,7 +156,7 @@ fn record(
     let known = match options.targets {
         Targets::Command(_) => Vec::new(),
         Targets::Threads(_) | Targets::EachThread(_) => args.pid.clone(),
-        Targets::All => folder::processes(),
+        Targets::All => collect::processes().map(u32::cast_signed).collect(),
     };
     let signals = Signals::catch()?;
     let begun = Instant::now();
