@@ -76,7 +76,7 @@ impl StackOffsets {
 /// process.
 ///
 /// # Cost
-/// 190 ns, for some hundred bytes as for 8 KiB (docs/FIGURES.md); 80 more where there are slots.
+/// 190 ns, for some hundred bytes as for 8 KiB (docs/FIGURES.md); 140 more where there are slots.
 pub fn copy_function<B: Build>(
     code: &mut B,
     label: Label,
