@@ -29,7 +29,7 @@
  * @code crates/base/ring/src/arch/x86_64/sub_buffer.rs: switch, count_ring_full
  * @code crates/base/ring/src/reader.rs: look, look_once, look_own, part, chunk, content_end, is_closed, whole, lapped
  * @code crates/base/ring/src/reader.rs: copy, release, advance, publish
- * @digest 1e214d98cc647fdc
+ * @digest d9a82c6e26b11e7c
  *
  * @pass short | discard, 2 threads | 
  * @pass short | overwrite, 2 threads | -DOVERWRITE
