@@ -281,6 +281,31 @@ fn what_cannot_be_probed_is_said() {
     assert_eq!(trace.out, "slow\n");
 }
 
+/// A library from another version does not know what it is given.
+#[test]
+fn a_library_of_another_version_is_named_as_the_cause() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let program = compile(&keep, "steady.c", &["-O2"]);
+    let own = fs::read(programs::library().join("libmote.so")).expect("it is built");
+    let magic = u64::to_le_bytes(mote_layout::functions::MAGIC);
+    let changed: Vec<u8> = replaced(&own, &magic, &u64::to_le_bytes(mote_layout::functions::MAGIC + 1));
+    let other = keep.path().join("libmote.so");
+    fs::write(&other, changed).expect("a file");
+    let record = Record::program(&[program.as_os_str(), "slow".as_ref()]).with(&["-f", "slow"]);
+    let trace = record.env("MOTE_LIBRARY", text(&other)).run();
+    assert!(trace.err.contains("is the libmote.so beside mote of another version?"), "{}", trace.err);
+    assert_eq!(trace.out, "slow\n");
+}
+
+fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let places: Vec<usize> =
+        (0..bytes.len() - old.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at..at + new.len()].copy_from_slice(new));
+    bytes
+}
+
 /// A script that starts a program in several ways.
 fn script(keep: &TempDir, lines: &str) -> PathBuf {
     let (text, script) = (keep.path().join("text"), keep.path().join("script"));

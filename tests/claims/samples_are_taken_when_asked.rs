@@ -27,6 +27,10 @@ fn enable(running: &Running, rule: &str) -> (bool, String) {
     (asked.status.success(), String::from_utf8_lossy(&asked.stderr).into_owned())
 }
 
+fn status(running: &Running) -> String {
+    printed(mote(&["status", text(running.output())]))
+}
+
 /// Waits until a recording has had so many begins and ends of times that are sampled.
 fn wait_for_times(running: &Running, count: usize) {
     let journal = running.output().join("mote/journal.jsonl");
@@ -48,7 +52,7 @@ fn behind_events_of_the_kernel() {
     let rule = |condition: &str| format!("{event} if {condition} do record, fperf \"inner\" for 400ms");
     let running = Record::process(steady.pid().into())
         .with(&["-k", "syscalls:syscall_exit_write", "--on", &rule("ret == 4711")])
-        .with(&["--fperf-events", "page-faults", "--fperf-budget", "20%"])
+        .with(&["--fperf-events", "page-faults", "--fperf-budget", "20%", "--profile"])
         .start();
     running.wait_until_said("probes in 1 function");
     running.wait_until_said("1 of them off until a rule asks for samples");
@@ -63,6 +67,8 @@ fn behind_events_of_the_kernel() {
         steady.goes_on();
     }
     assert_eq!(steady.changed_text(), Vec::<String>::new(), "the time is over");
+    let status = status(&running);
+    assert!(status.contains(" samples, 0 lost\nfperf: no functions are sampled now"), "{status}");
     let (done, said) = enable(&running, &format!("{event} do fperf \"outer\" for 1s"));
     assert!(
         !done && said.contains("`fperf \"outer\"` finds its functions when a recording begins"),

@@ -6,7 +6,7 @@ use mote_pattern::similar;
 use mote_symbol::functions::{Functions as Debug, Signature};
 use mote_symbol::mapped::{self, FileId};
 use mote_symbol::{Image, ImageError, demangle, names};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -140,7 +140,7 @@ impl Object {
 #[must_use]
 pub fn similar_names(objects: &[Object], pattern: &Pattern) -> String {
     let functions = objects.iter().flat_map(|object| &object.found.functions);
-    let names: Vec<String> =
+    let names: BTreeSet<String> =
         functions.filter_map(|one| Some(names::bare(&demangle(one.name.as_ref()?)))).collect();
     let found = similar(pattern.name(), names.iter().map(String::as_str));
     if found.is_empty() { String::new() } else { format!("; similar names: {}", found.join(", ")) }

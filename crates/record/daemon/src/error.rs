@@ -59,6 +59,9 @@ pub enum Error {
         /// The kernel's answer.
         why: mote_sys::Errno,
     },
+    /// A process that is to be recorded is another user's.
+    #[error("only root records another user's processes: run mote as root, or as that user")]
+    Others,
     /// A running process cannot be asked to be recorded.
     #[error(
         "cannot record the events of process {pid}: {why}; start it with `mote record -- CMD`, or record what \

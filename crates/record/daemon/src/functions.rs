@@ -254,7 +254,7 @@ impl Functions {
             match visit.load(load, patience) {
                 // It has mapped something meanwhile where the probes' code was to lie.
                 Err(mote_inject::Error::Refused(Errno(libc::EEXIST))) if left > 0 => {}
-                loaded => return loaded.map(|loaded| (choice, loaded)).map_err(|why| why.to_string()),
+                loaded => return loaded.map(|loaded| (choice, loaded)).map_err(not_loaded),
             }
         }
     }
@@ -274,7 +274,7 @@ impl Functions {
             Ok(()) => started.end().map(|()| String::new()),
             Err(why) => {
                 started.first_is_free();
-                Err(why.to_string())
+                Err(not_loaded(why))
             }
         };
         said.inspect_err(|_| self.forget(pid))
@@ -340,6 +340,17 @@ fn said(whole: &str, choice: &Choice, had: u64) -> String {
         asked => format!(", {} of them off until a rule asks for samples", grouped(asked)),
     };
     format!("probes in {probes} of {whole}{asked}{without}{busy}")
+}
+
+/// Why a plan was not taken in, for a person.
+fn not_loaded(why: mote_inject::Error) -> String {
+    let hint = match why {
+        mote_inject::Error::Refused(Errno(libc::EINVAL)) => {
+            "; is the libmote.so beside mote of another version? build or install both anew"
+        }
+        _ => "",
+    };
+    format!("{why}{hint}")
 }
 
 /// The nanoseconds of a tick of this frequency, in units of 2^-32.

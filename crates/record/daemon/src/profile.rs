@@ -28,6 +28,7 @@ use mote_sampler::mappings::News;
 use mote_sampler::{Sample, Sampler, Settings, Targets};
 use mote_session::events::Events;
 use mote_sys::Errno;
+use mote_words::counted_grouped;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,6 +59,7 @@ pub(crate) struct Profile {
     processes: HashMap<u32, Option<u32>>,
     since: SystemTime,
     has_kernel: bool,
+    samples: u64,
     lost: u64,
     totals: Totals,
 }
@@ -75,6 +77,7 @@ struct Shared {
 struct Heard {
     news: News,
     threads: BTreeSet<u32>,
+    samples: u64,
     lost: u64,
     problem: Option<Errno>,
 }
@@ -136,6 +139,7 @@ impl Profile {
             processes: HashMap::new(),
             since: SystemTime::now(),
             has_kernel,
+            samples: 0,
             lost: 0,
             totals: Totals::default(),
         };
@@ -167,13 +171,20 @@ impl Profile {
 
     /// What is done in every round: names and mappings are noted.
     pub(crate) fn look(&mut self, owner: &mut Owner) -> Remarks {
-        let Heard { news, threads, lost, problem } = std::mem::take(&mut *self.shared.heard());
+        let Heard { news, threads, samples, lost, problem } = std::mem::take(&mut *self.shared.heard());
+        self.samples += samples;
         self.lost += lost;
         let ids: Vec<u32> = threads.iter().copied().collect();
         owner.note(&ids);
         let is_unnoted = !self.note(news, &threads);
         let problem = problem.map(|why| format!("cannot write {DIRECTORY}: {why}; samples are missing"));
         Remarks { problems: problem.into_iter().collect(), is_unnoted, ..Remarks::default() }
+    }
+
+    /// How it is, for a person.
+    pub(crate) fn status(&self) -> String {
+        let when = if self.asked.is_some() { ", when rules ask for them" } else { "" };
+        format!("\nprofile: {}, {} lost{when}", counted_grouped(self.samples, "sample", "samples"), self.lost)
     }
 
     /// Notes what processes have mapped, and the names of threads. Returns whether the journal has it.
@@ -294,6 +305,7 @@ fn run(mut sampler: Sampler, mut writer: Writer, shared: &Shared, mut wanted: Op
         heard.news.processes.extend(round.news.processes);
         heard.news.threads.extend(round.news.threads);
         heard.threads.extend(round.samples.iter().map(|sample| sample.tid).filter(|tid| *tid != 0));
+        heard.samples += round.samples.len() as u64;
         heard.lost += round.lost.iter().map(|(_, lost)| lost).sum::<u64>();
         heard.problem = heard.problem.or(written.err());
         drop(heard);

@@ -29,6 +29,9 @@ pub enum Error {
     /// It has ended.
     #[error("it has ended")]
     Ended,
+    /// It is none of a program.
+    #[error("it is a thread of the kernel, which runs no program")]
+    Kernel,
     /// It has become another program.
     #[error("it has become another program meanwhile (exec): ask again")]
     Replaced,

@@ -370,10 +370,20 @@ impl Target {
     }
 }
 
+/// Whether it is a thread of the kernel: it never had memory of its own.
+fn is_of_kernel(pid: i32) -> bool {
+    /// `include/linux/sched.h`.
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let stat = mapped::table(&format!("/proc/{pid}/stat"));
+    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 /// The memory of the program that a process runs now.
 fn open_memory(pid: i32) -> Result<File, Error> {
     let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"));
     memory.map_err(|why| match why.raw_os_error().unwrap_or(0) {
+        libc::ESRCH if is_of_kernel(pid) => Error::Kernel,
         libc::ENOENT | libc::ESRCH => Error::Ended,
         other => Error::Forbidden(Errno(other)),
     })

@@ -1,6 +1,6 @@
 //! Programs that a command begins as, and that it starts: which of them get probes, and when.
 
-use super::{Functions, said};
+use super::{Functions, not_loaded, said};
 use crate::registration::attached::Report;
 use mote_inject::{Loaded, Starts, Wish};
 use mote_symbol::mapped::{self, FileId};
@@ -104,7 +104,7 @@ impl Starts for Started<'_> {
                 self.functions.note(pid, &choice.files);
                 said(&format!("process {pid}"), &choice, loaded.functions)
             })),
-            Err(why) => Err(why.to_string()),
+            Err(why) => Err(not_loaded(why)),
         };
         (self.report)(Report::Probed(pid, said));
     }

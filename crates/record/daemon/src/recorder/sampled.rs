@@ -47,6 +47,14 @@ impl Sampled {
         Some(Duration::from_nanos(next.saturating_sub(now())))
     }
 
+    /// How it is, for a person.
+    pub(super) fn status(&self) -> String {
+        match self.until.keys().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [] => "\nfperf: no functions are sampled now; rules may ask for that".to_owned(),
+            now => format!("\nfperf: sampled now: {}", now.join(", ")),
+        }
+    }
+
     fn take_requests(&self) -> Vec<FunctionsRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).take_functions()
     }

@@ -43,6 +43,12 @@ impl Recorder<'_> {
         if let Some(kernel) = self.kernel.get() {
             text.push_str(&kernel.status());
         }
+        if let Some(profile) = &self.profile {
+            text.push_str(&profile.status());
+        }
+        if let Some(sampled) = &self.sampled {
+            text.push_str(&sampled.status());
+        }
         let counted = aggregates::text(&self.aggregates(), columns);
         if !counted.is_empty() {
             text.push_str("\n\n");

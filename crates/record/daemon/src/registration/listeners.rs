@@ -60,6 +60,9 @@ impl Listeners {
         if uid == self.trust.own() {
             return Ok(&self.own);
         }
+        if self.trust.own() != 0 {
+            return Err(Error::Others);
+        }
         if !self.others.iter().any(|(known, _)| *known == uid) {
             self.others.push((uid, Listener::open_for(self.trust, uid)?));
         }
