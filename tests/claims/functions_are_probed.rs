@@ -192,7 +192,7 @@ fn a_program_that_has_nothing_before_it_loads_a_library_gets_probes_then() {
     let file = library.file_name().expect("a name").to_str().expect("text");
     let sign = keep.path().join("sign");
     let [program, library] = [&program, &library].map(|path| path.to_str().expect("text"));
-    let shell = format!("ls; exec {program} {library} {} threads", sign.display());
+    let shell = format!("sleep 10 & ls; exec {program} {library} {} threads", sign.display());
     let direct = [program, library, sign.to_str().expect("text")];
     for (words, pattern) in [
         (direct.as_slice(), format!("{file}:late*")),

@@ -138,8 +138,10 @@ fn of_events_of_the_kernel() {
     }
     let keep = TempDir::new().expect("a directory");
     let program = compile(&keep, "nested.c", &["-O2", "-fno-optimize-sibling-calls"]);
-    let trace = Record::program(&[program.to_str().expect("text"), "2000", "100"])
-        .with(&["-f", "probed_*"])
+    // It is a shell before, whose calls are recorded, too.
+    let words = format!("ls >&2; exec {} 2000 100", program.to_str().expect("text"));
+    let trace = Record::program(&["sh", "-c", &words])
+        .with(&["-f", "probed_*", "-k", "syscalls:*", "-x", "*futex"])
         .with(&SLEEPS)
         .run()
         .ends_with(0);
@@ -153,6 +155,13 @@ fn of_events_of_the_kernel() {
     let trace = flight.run().ends_with(0);
     functions.signal(nix::sys::signal::Signal::SIGINT);
     functions.wait().ends_with(0);
+    child.kill().and_then(|()| child.wait()).expect("a child");
+    assert_whole(&trace.path, "*nanosleep", 500);
+    // Both in one, of a process that runs.
+    let mut child = running(&program);
+    let flight =
+        Record::process(child.id().into()).with(&SLEEPS).with(&["--mode", "overwrite", "--duration", "2s"]);
+    let trace = flight.with(&["-f", "probed_*"]).run().ends_with(0);
     child.kill().and_then(|()| child.wait()).expect("a child");
     assert_whole(&trace.path, "*nanosleep", 500);
 }

@@ -8,6 +8,7 @@
 
 use crate::arch::{BREAKPOINT, Registers};
 use crate::error::Error;
+use crate::stop::Stopped;
 use crate::target::{Patience, Target, tracer};
 use crate::visit::{Load, Loaded, Visit};
 use mote_symbol::mapped;
@@ -27,6 +28,9 @@ const LOOK: Duration = Duration::from_micros(200);
 const LOOK_LAZILY: Duration = Duration::from_millis(5);
 /// How often is looked whether something is wanted by now in programs that were passed on.
 const LATER: Duration = Duration::from_millis(50);
+/// One part of so many that this takes of the time, if that is not longer than what follows.
+const LATER_PART: u32 = 20;
+const LATER_MOST: Duration = Duration::from_secs(2);
 /// How long what is done in one program may take.
 const LOADING: Duration = Duration::from_secs(120);
 /// Where a program begins (`AT_ENTRY`, elf.h).
@@ -104,17 +108,20 @@ enum Begun {
 fn follow(command: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBool) {
     let mut pause = LOOK;
     let mut first = Some(command);
-    let (mut leaving, mut looked) = (Leaving::default(), Instant::now());
+    let (mut leaving, mut look_at) = (Leaving::default(), Instant::now() + LATER);
     while !over.load(Ordering::Relaxed) {
-        if looked.elapsed() >= LATER {
+        let now = Instant::now();
+        if now >= look_at {
             starts.later().into_iter().for_each(|pid| leaving.begin(pid));
-            looked = Instant::now();
+            // Of many programs it takes longer: it is no more than a part of the time.
+            look_at = Instant::now() + (LATER_PART * now.elapsed()).clamp(LATER, LATER_MOST);
+            leaving.is_changed = true;
         }
         for pid in leaving.gone() {
-            starts.let_go(pid);
             if first.take_if(|first| *first == pid).is_some() {
                 starts.first_is_free();
             }
+            starts.let_go(pid);
         }
         let (tid, state) = match ptrace::any_state() {
             Ok((_, State::Runs)) | Err(Errno(libc::EINTR)) => {
@@ -153,7 +160,11 @@ fn follow(command: i32, library: &[u8], starts: &mut dyn Starts, over: &AtomicBo
 
 /// Processes that are let go while they run: thread by thread, as these stop.
 #[derive(Default)]
-struct Leaving(HashSet<i32>);
+struct Leaving {
+    processes: HashSet<i32>,
+    /// One of them may be traced no longer.
+    is_changed: bool,
+}
 
 impl Leaving {
     /// Has all threads of a process stop.
@@ -162,29 +173,33 @@ impl Leaving {
         for tid in threads(pid) {
             let _ = ptrace::interrupt(tid);
         }
-        self.0.insert(pid);
+        self.processes.insert(pid);
     }
 
     /// Lets a thread go that has stopped, if its process is one of these. Not one that has ended, or is another
     /// program now: that is looked at again.
     fn lets_go(&mut self, tid: i32, state: State) -> bool {
         let is_of = |pid: &&i32| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-        let Some(pid) = self.0.iter().find(is_of).copied() else { return false };
-        let signal = match state {
-            State::Gone => return false,
+        let Some(pid) = self.processes.iter().find(is_of).copied() else { return false };
+        self.is_changed = true;
+        match state {
+            State::Gone => false,
             State::Exec => {
-                self.0.remove(&pid);
-                return false;
+                self.processes.remove(&pid);
+                false
             }
-            State::Signal(signal) => signal,
-            State::Runs | State::Bears | State::Interrupted | State::GroupStop => 0,
-        };
-        ptrace::detach(tid, signal).is_ok()
+            State::Interrupted => Stopped::interrupted_before(tid).is_some(),
+            State::Signal(signal) => ptrace::detach(tid, signal).is_ok(),
+            State::Runs | State::Bears | State::GroupStop => ptrace::detach(tid, 0).is_ok(),
+        }
     }
 
     /// Takes out those that are traced no longer.
     fn gone(&mut self) -> Vec<i32> {
-        self.0.extract_if(|pid| !threads(*pid).any(|tid| is_traced(*pid, tid))).collect()
+        if !std::mem::take(&mut self.is_changed) {
+            return Vec::new();
+        }
+        self.processes.extract_if(|pid| !threads(*pid).any(|tid| is_traced(*pid, tid))).collect()
     }
 }
 

@@ -70,6 +70,13 @@ impl Stopped {
         Ok(Some(stopped))
     }
 
+    /// One that has stopped because [`ptrace::interrupt`] asked for it; it goes on, untraced, when this is dropped.
+    pub(crate) fn interrupted_before(tid: i32) -> Option<Stopped> {
+        let mut stopped = Stopped { tid, registers: Registers::of(tid).ok()?, signal: 0 };
+        stopped.begin_again();
+        Some(stopped)
+    }
+
     /// A call without a time limit that has ended because of this stop alone is begun again, whatever becomes of the
     /// thread now: unless a handler runs.
     fn begin_again(&mut self) {

@@ -9,11 +9,11 @@
 //! other process is believed in. What these map later is looked for where a stack leads to it.
 
 use crate::arch::Registers;
+use crate::finding::{Finding, Found};
 use crate::mappings::{self, Change, How, Mappings};
 use crate::unwind::{Copied, Unwinder};
 use mote_journal::Map;
 use mote_layout::stack::{Copy, End};
-use mote_layout::stubs::WORDS;
 use mote_symbol::LIBRARY;
 use mote_symbol::collect::{self, BuildIds};
 use std::borrow::Cow;
@@ -27,9 +27,6 @@ const PROCESSES_MAX: usize = 4096;
 const PROGRAMS_MAX: usize = 4;
 /// How often `/proc/PID/maps` is read of a process that is where it had nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Takes, by a process's id, what leads to the slots of its threads (`mote_layout::stubs`), or that it has none.
-pub type Found = Box<dyn FnMut(u32, Option<[u64; WORDS]>) + Send>;
 
 /// Who tells of processes.
 enum Source {
@@ -85,7 +82,7 @@ pub struct Copies {
     processes: HashMap<u32, Process>,
     unwinder: Unwinder,
     build_ids: BuildIds,
-    found: Found,
+    finding: Option<Finding>,
 }
 
 impl std::fmt::Debug for Copies {
@@ -121,35 +118,16 @@ impl Copies {
     /// what leads to the real ones, so that copies have these, too.
     ///
     /// # Cost
-    /// Looks at what all processes have mapped.
+    /// Looks at what all processes have mapped, and begins a thread, which ends with this.
     #[must_use]
     pub fn open(cpus: u32, found: Found) -> Copies {
         let source = Mappings::open(cpus, false).map_or(Source::None, Source::Kernel);
-        let mut copies = Copies { found, ..Copies::by(source) };
+        let mut copies = Copies { finding: Finding::begin(found), ..Copies::by(source) };
         // A command is this process until it runs another program.
         let own = std::process::id();
         copies.begin(own, own, Program::default());
         copies.look(own, 0);
-        for pid in collect::processes().filter(|pid| collect::maps(*pid).iter().any(is_library)) {
-            copies.begin(pid, pid, Program::default());
-            copies.look(pid, 0);
-            copies.find_slots(pid);
-        }
         copies
-    }
-
-    /// Finds what leads to the slots of a process's threads, if it may have any.
-    fn find_slots(&mut self, pid: u32) {
-        let of = self.processes.get(&pid).and_then(|process| Some((process, process.programs.last()?)));
-        let Some((process, program)) = of else { return };
-        if program.maps.values().any(is_library) {
-            self.unwinder.take_up(((pid, program.number), process.pid), program.maps.values());
-            self.tell_found();
-        }
-    }
-
-    fn tell_found(&mut self) {
-        self.unwinder.found().into_iter().for_each(|(pid, tops)| (self.found)(pid, tops));
     }
 
     /// Of processes that the recorder tells of. Times are on the clock of their records.
@@ -164,7 +142,7 @@ impl Copies {
             processes: HashMap::new(),
             unwinder: Unwinder::default(),
             build_ids: BuildIds::default(),
-            found: Box::new(|_, _| {}),
+            finding: None,
         }
     }
 
@@ -175,9 +153,11 @@ impl Copies {
     pub fn refresh(&mut self) {
         match &mut self.source {
             Source::Kernel(mappings) => mappings.news().processes.into_iter().for_each(|change| {
-                let pid = change.pid;
+                let (pid, is_exec) = (change.pid, matches!(change.how, How::Exec));
+                let maps_it = change.maps.iter().any(is_library);
                 self.take(change);
-                self.find_slots(pid);
+                let has_library = maps_it || self.has_library(pid);
+                self.finding.iter_mut().for_each(|finding| finding.look(pid, has_library, is_exec));
             }),
             Source::Reports(reports) => {
                 let joined =
@@ -186,6 +166,11 @@ impl Copies {
             }
             Source::None => {}
         }
+    }
+
+    fn has_library(&self, pid: u32) -> bool {
+        let program = self.processes.get(&pid).and_then(|process| process.programs.last());
+        program.is_some_and(|program| program.maps.values().any(is_library))
     }
 
     fn join(&mut self, joined: Joined) {
@@ -267,7 +252,6 @@ impl Copies {
             let is_new = matches!(self.source, Source::Reports(_))
                 && end == Some(End::Code)
                 && to.last().is_some_and(|last| !program.has(*last));
-            self.tell_found();
             if !is_new || !self.look(pid, at) {
                 break end;
             }

@@ -20,12 +20,14 @@
 //! | `unwind` | a copy of a stack to addresses |
 //! | `modules` | what of a file unwinding needs |
 //! | `library` | the same of our library in a process, and where that says what it has replaced |
+//! | `finding` | the latter for `copies`, on a thread of its own |
 //! | `replaced` | copies of what it has replaced, which a program in the kernel makes with each sample |
 #![forbid(unsafe_code)]
 
 mod arch;
 mod chosen;
 mod copies;
+mod finding;
 mod library;
 pub mod mappings;
 mod modules;
@@ -37,6 +39,7 @@ mod sampler;
 mod unwind;
 mod waits;
 
-pub use copies::{Copies, Found, Joined, Reports};
+pub use copies::{Copies, Joined, Reports};
+pub use finding::Found;
 pub use sampler::{Error, Round, Sampler, Settings, Targets};
 pub use unwind::{OffCpu, Sample};

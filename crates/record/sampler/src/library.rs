@@ -41,7 +41,7 @@ impl Memory {
     }
 
     /// Bytes at an address; `None` when they are not there, or too many.
-    fn bytes(&self, range: Range<u64>) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&self, range: Range<u64>) -> Option<Vec<u8>> {
         let len = range.end.checked_sub(range.start).filter(|len| *len <= PART_MAX)?;
         let mut bytes = vec![0; usize::try_from(len).ok()?];
         self.0.read_exact_at(&mut bytes, range.start).ok()?;
@@ -154,7 +154,7 @@ fn frames_at((range, bytes): &(Range<u64>, Bytes)) -> Option<u64> {
 }
 
 /// Where in code the mark of a function is that knows of replaced return addresses.
-fn finder(code: &[u8]) -> Option<usize> {
+pub(crate) fn finder(code: &[u8]) -> Option<usize> {
     let marks = FINDER.map(u64::to_le_bytes);
     let marks = marks.as_flattened();
     code.windows(marks.len()).position(|bytes| bytes == marks)

@@ -209,7 +209,7 @@ impl Sampler {
             pages: 0,
             how,
             table: Table::default(),
-            unwinder: Unwinder::default(),
+            unwinder: Unwinder::that_finds(),
             build_ids: BuildIds::default(),
             buffer: vec![0; RECORD_MAX],
             has_switches: settings.off_cpu,

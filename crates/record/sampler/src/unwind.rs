@@ -106,8 +106,8 @@ pub(crate) struct Unwinder {
     /// Modules of spaces that were made since the cache was empty.
     modules: usize,
     cache: CacheNative<MayAllocateDuringUnwind>,
-    /// Of processes whose mappings are new, what leads to the slots of their threads.
-    found: Vec<(u32, Option<[u64; WORDS]>)>,
+    /// Of processes whose mappings are new, what leads to the slots of their threads, where that is wanted.
+    found: Option<Vec<(u32, Option<[u64; WORDS]>)>>,
 }
 
 /// A copy of a stack, and what is to be known with it.
@@ -146,6 +146,11 @@ const BEYOND: u64 = 8 << 20;
 const BEGIN: u64 = 64;
 
 impl Unwinder {
+    /// One that finds what leads to the slots of threads, too ([`Unwinder::found`]).
+    pub(crate) fn that_finds() -> Unwinder {
+        Unwinder { found: Some(Vec::new()), ..Unwinder::default() }
+    }
+
     /// What this program of a process has mapped is no longer what it was.
     pub(crate) fn forget(&mut self, of: (u32, u32)) {
         self.spaces.remove(&of);
@@ -169,12 +174,7 @@ impl Unwinder {
 
     /// Of processes whose mappings are new since this was asked last: what leads to the slots of their threads.
     pub(crate) fn found(&mut self) -> Vec<(u32, Option<[u64; WORDS]>)> {
-        std::mem::take(&mut self.found)
-    }
-
-    /// Reads what unwinding needs of a process, before its first stack comes.
-    pub(crate) fn take_up<'m>(&mut self, of: ((u32, u32), u32), maps: impl Iterator<Item = &'m Map>) {
-        self.space(of, maps);
+        self.found.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// What is known of the memory of a process.
@@ -191,7 +191,7 @@ impl Unwinder {
         let space = spaces.entry(of).or_insert_with(|| {
             let space = Space::of(pid, files.modules(pid, maps));
             *modules += space.known.len() + 1;
-            if found.len() < SPACES_MAX {
+            if let Some(found) = found.as_mut().filter(|found| found.len() < SPACES_MAX) {
                 found.push((pid, space.tops()));
             }
             space

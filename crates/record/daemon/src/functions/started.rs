@@ -1,6 +1,7 @@
 //! Programs that a command begins as, and that it starts: which of them get probes, and when.
 
 use super::{Functions, not_loaded, said};
+use crate::process;
 use crate::registration::attached::Report;
 use mote_inject::{Loaded, Starts, Wish};
 use mote_symbol::mapped::{self, FileId};
@@ -18,8 +19,11 @@ pub(super) struct Started<'f> {
     nothing: Option<Nothing>,
     /// Those in which nothing is wanted yet, and the files that they have so far.
     passed_on: HashMap<i32, HashSet<FileId>>,
+    /// Those that have loaded something since, as long as they are traced.
+    leaving: HashMap<i32, HashSet<FileId>>,
     programs: u64,
     has_any: bool,
+    first_is_free: bool,
 }
 
 impl<'f> Started<'f> {
@@ -31,8 +35,10 @@ impl<'f> Started<'f> {
             chosen: None,
             nothing: None,
             passed_on: HashMap::new(),
+            leaving: HashMap::new(),
             programs: 0,
             has_any: false,
+            first_is_free: false,
         }
     }
 
@@ -89,6 +95,7 @@ impl<'f> Started<'f> {
 impl Starts for Started<'_> {
     fn wish(&mut self, pid: i32) -> Wish {
         let wish = self.decide(pid);
+        self.leaving.remove(&pid);
         match wish {
             Wish::PassOn => self.passed_on.insert(pid, files_of(pid)),
             Wish::Load(_) | Wish::LetGo => self.passed_on.remove(&pid),
@@ -113,33 +120,47 @@ impl Starts for Started<'_> {
         (self.report)(Report::Follows);
     }
 
+    /// Once: it may be traced again behind that, for what it has loaded.
     fn first_is_free(&mut self) {
-        (self.report)(Report::FirstIsFree);
+        if !std::mem::replace(&mut self.first_is_free, true) {
+            (self.report)(Report::FirstIsFree);
+        }
     }
 
     /// Those that have loaded a file since which has functions that are wanted.
     fn later(&mut self) -> Vec<i32> {
         let wanted = self.functions.wanted();
-        let mut later = Vec::new();
+        let (mut later, mut refused) = (Vec::new(), Vec::new());
         self.passed_on.retain(|pid, files| {
             let id = pid.unsigned_abs();
             let now = mapped::code(id);
             if self.functions.known().meant.may_be_in_others(id, &now, files, wanted) {
                 match choose(id, wanted, Needs::Any, files) {
                     Ok(choice) if choice.probes > 0 => later.push(*pid),
-                    // By its name only.
-                    _ => files.extend(now.iter().filter_map(|mapped| mapped.file)),
+                    // It has just ended, or is about to.
+                    Err(Nothing::Closed) => return !now.is_empty(),
+                    why => {
+                        files.extend(now.iter().filter_map(|mapped| mapped.file));
+                        // By its name only.
+                        let is_none = matches!(why, Ok(_) | Err(Nothing::NoSuch { .. }));
+                        refused.extend(why.err().filter(|_| !is_none).map(|why| (*pid, why.to_string())));
+                    }
                 }
             }
             !now.is_empty()
         });
+        self.leaving.extend(later.iter().filter_map(|pid| self.passed_on.remove_entry(pid)));
+        for (pid, why) in refused {
+            self.has_any = true;
+            (self.report)(Report::Probed(pid, Err(why)));
+        }
         later
     }
 
     fn let_go(&mut self, pid: i32) {
+        let Some(files) = self.leaving.remove(&pid).filter(|_| process::runs(pid)) else { return };
         self.has_any = true;
         // It is one that has loaded something since it was looked at.
-        let files = self.passed_on.remove(&pid).unwrap_or_default();
         self.functions.note(pid, &files);
         self.functions.expect_later();
     }

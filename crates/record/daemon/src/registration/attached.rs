@@ -12,7 +12,7 @@ use mote_sys::fd::Fd;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,8 @@ pub(crate) struct Coming {
     work: JoinHandle<Result<String, String>>,
     /// It gets probes in functions, too: what goes wrong is told even if it has come.
     is_probed: bool,
+    /// Others may put probes into it meanwhile.
+    is_free: Arc<AtomicBool>,
     /// What it starts is looked at, for as long as the recording lasts.
     follows: Arc<AtomicBool>,
 }
@@ -142,7 +144,8 @@ impl Attached {
             move || bring(pid, &place, ask, Patience { until, over: &over }, &tell).map(|()| String::new());
         let work = std::thread::Builder::new().name("mote-bring".to_owned()).spawn(bring);
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
-        let coming = Coming { pid, until: until + LOOKING, work, is_probed: false, follows };
+        let is_free = Arc::default();
+        let coming = Coming { pid, until: until + LOOKING, work, is_probed: false, is_free, follows };
         self.looks.push(Look { until: now + LOOKING, hear, coming });
         Ok(())
     }
@@ -179,21 +182,32 @@ impl Attached {
         pid: i32,
         probe: impl FnOnce(Patience<'_>) -> Result<String, String> + Send + 'static,
     ) -> Result<(), Error> {
+        let is_free = Arc::default();
+        self.probe_until(pid, is_free, |patience, _turn| probe(patience))
+    }
+
+    /// As [`Attached::probe`]; `probe` may let others have their turn, and say by `is_free` that it has.
+    fn probe_until(
+        &mut self,
+        pid: i32,
+        is_free: Arc<AtomicBool>,
+        probe: impl FnOnce(Patience<'_>, MutexGuard<'_, ()>) -> Result<String, String> + Send + 'static,
+    ) -> Result<(), Error> {
         let over = self.over.clone();
         let until = Instant::now() + PROBING;
         self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         let turn = self.turns.entry(pid).or_default().clone();
         let work = std::thread::Builder::new().name("mote-bring".to_owned());
         let work = work.spawn(move || {
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            probe(Patience { until, over: &over })
+            let turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            probe(Patience { until, over: &over }, turn)
         });
         let work = work.map_err(|why| Error::Loop { what: "start a thread", why })?;
         if !self.probed.contains(&pid) {
             self.probed.push(pid);
         }
         let follows = Arc::default();
-        self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true, follows });
+        self.coming.push(Coming { pid, until: until + LOOKING, work, is_probed: true, is_free, follows });
         Ok(())
     }
 
@@ -208,14 +222,20 @@ impl Attached {
         is_traced: Arc<AtomicBool>,
     ) -> Result<(), Error> {
         let (started, follows) = (self.started.clone(), Arc::new(AtomicBool::new(false)));
-        let is_followed = follows.clone();
-        self.probe(pid, move |patience| {
+        let (is_followed, is_free) = (follows.clone(), Arc::new(AtomicBool::new(false)));
+        let tell_free = is_free.clone();
+        self.probe_until(pid, is_free, move |patience, turn| {
+            let mut turn = Some(turn);
             start(patience, &mut |report| match report {
                 Report::Probed(pid, said) => {
                     started.lock().unwrap_or_else(PoisonError::into_inner).push((pid, said));
                 }
                 Report::Follows => is_followed.store(true, Ordering::Relaxed),
-                Report::FirstIsFree => is_traced.store(false, Ordering::Release),
+                Report::FirstIsFree => {
+                    is_traced.store(false, Ordering::Release);
+                    tell_free.store(true, Ordering::Release);
+                    turn = None;
+                }
             })
         })?;
         if let Some(coming) = self.coming.last_mut() {
@@ -246,7 +266,8 @@ impl Attached {
 
     /// Whether probes are being put into a process.
     pub(crate) fn is_probing(&self, pid: i32) -> bool {
-        self.coming.iter().any(|coming| coming.is_probed && coming.pid == pid)
+        let is_of = |coming: &Coming| coming.is_probed && coming.pid == pid;
+        self.coming.iter().any(|coming| is_of(coming) && !coming.is_free.load(Ordering::Acquire))
     }
 
     /// Whether some are still being brought.
@@ -347,7 +368,14 @@ mod tests {
         Look {
             until,
             hear,
-            coming: Coming { pid: 7, until, work, is_probed: false, follows: Arc::default() },
+            coming: Coming {
+                pid: 7,
+                until,
+                work,
+                is_probed: false,
+                is_free: Arc::default(),
+                follows: Arc::default(),
+            },
         }
     }
 
