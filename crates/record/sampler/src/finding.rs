@@ -77,3 +77,44 @@ fn find(pid: u32, finders: &mut HashMap<(FileId, u64), Option<usize>>) -> Option
         tops(&memory, map.start.wrapping_add(at as u64))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_processes_with_the_library_are_looked_at() {
+        let (ask, asked) = sync_channel(WAITING);
+        let mut finding = Finding { ask, known: HashSet::new() };
+        let mut looked = |pid, has_library, is_exec| {
+            finding.look(pid, has_library, is_exec);
+            asked.try_recv().ok()
+        };
+        assert_eq!(looked(7, false, false), None);
+        assert_eq!(looked(7, true, false), Some(7));
+        // What it maps later may be the code between its functions and the library.
+        assert_eq!(looked(7, false, false), Some(7));
+        // It has none any more: that is found once.
+        assert_eq!(
+            [looked(7, false, true), looked(7, false, false), looked(7, false, true)],
+            [Some(7), None, None]
+        );
+        assert_eq!([looked(7, true, true), looked(7, true, true)], [Some(7); 2]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_is_held_up() {
+        let (ask, _asked) = sync_channel(1);
+        let mut finding = Finding { ask, known: HashSet::new() };
+        (0..3 * KNOWN_MAX as u32).for_each(|pid| finding.look(pid, true, false));
+        assert!(finding.known.len() <= KNOWN_MAX);
+    }
+
+    #[test]
+    fn processes_without_the_library_have_no_slots() {
+        let mut finders = HashMap::new();
+        assert_eq!(find(std::process::id(), &mut finders), None);
+        assert_eq!(find(u32::MAX, &mut finders), None);
+        assert!(finders.is_empty());
+    }
+}
