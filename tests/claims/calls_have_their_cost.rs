@@ -108,9 +108,9 @@ fn of_some_calls_within_a_budget() {
     // What was not recorded is estimated: half an order of magnitude is enough to tell what is called often.
     let calls = number(&often["calls"]);
     assert!((1_000_000..10_000_000).contains(&calls), "{calls} calls for 3,000,000");
-    // Of the faults of a round none is its own.
+    // Of the faults of a round none is its own; what is estimated may leave some there on a busy machine.
     let (faults, own) = each(&all, "round_of", "page_faults");
-    assert!((7.5..8.6).contains(&faults) && own < 2.0, "{faults}, {own}: {all}");
+    assert!((7.5..8.6).contains(&faults) && own < 4.0, "{faults}, {own}: {all}");
     // Functions that are seldom called have their probe all the time.
     assert_eq!(
         (number(&of(&all, "rarely")["calls"]), &of(&all, "rarely")["is_estimate"]),
