@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `error`, `privilege` | nothing else |
 //! | `map`, `load` | those |
-//! | `threads`, `births`, `attach`, `rules` | those, and maps or programs |
+//! | `threads`, `births`, `stubs`, `attach`, `rules` | those, and maps or programs |
 //! | `session` | all of them |
 #![forbid(unsafe_code)]
 
