@@ -51,6 +51,15 @@ pub fn user(pid: u32) -> Option<u32> {
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// The state of a process, and its flags (`PF_*` of `include/linux/sched.h`), as the kernel has them
+/// (`/proc/PID/stat`); `None` when it has gone.
+#[must_use]
+pub fn state(pid: i32) -> Option<(char, u64)> {
+    let stat = table(&format!("/proc/{pid}/stat"));
+    let (_, fields) = stat.rsplit_once(") ")?;
+    Some((fields.chars().next()?, fields.split(' ').nth(6)?.parse().ok()?))
+}
+
 /// A table of `/proc`, up to a bound: of one that is longer its beginning, in whole lines. Empty when it cannot be
 /// read.
 #[must_use]

@@ -1,5 +1,6 @@
 //! What the kernel says of a process.
 
+use mote_symbol::mapped;
 use std::fs;
 
 /// Path of the executable; empty when the process has gone or may not be looked at.
@@ -45,11 +46,8 @@ const PF_EXITING: u64 = 4;
 
 /// Whether the process is there, and no zombie.
 pub(crate) fn runs(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
     // While it ends its descriptors are closed before its state says so.
-    let flags = fields.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0);
-    !fields.starts_with(['Z', 'X']) && flags & PF_EXITING == 0
+    mapped::state(pid).is_some_and(|(state, flags)| !matches!(state, 'Z' | 'X') && flags & PF_EXITING == 0)
 }
 
 /// The id of a process as it sees it itself, in the innermost of its pid namespaces; `None` when it has ended.

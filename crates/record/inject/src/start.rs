@@ -9,14 +9,13 @@
 use crate::arch::{BREAKPOINT, Registers};
 use crate::error::Error;
 use crate::stop::Stopped;
-use crate::target::{Patience, Target, tracer};
+use crate::target::{Patience, Target, threads, tracer};
 use crate::visit::{Load, Loaded, Visit};
 use mote_symbol::mapped;
 use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
 use mote_sys::thread::send_signal;
 use std::collections::HashSet;
-use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,7 +169,7 @@ impl Leaving {
     /// Has all threads of a process stop.
     fn begin(&mut self, pid: i32) {
         // What they start meanwhile is traced, too, and stops first.
-        for tid in threads(pid) {
+        for tid in threads(pid).into_iter().flatten() {
             let _ = ptrace::interrupt(tid);
         }
         self.processes.insert(pid);
@@ -199,14 +198,10 @@ impl Leaving {
         if !std::mem::take(&mut self.is_changed) {
             return Vec::new();
         }
-        self.processes.extract_if(|pid| !threads(*pid).any(|tid| is_traced(*pid, tid))).collect()
+        self.processes
+            .extract_if(|pid| !threads(*pid).is_ok_and(|mut all| all.any(|tid| is_traced(*pid, tid))))
+            .collect()
     }
-}
-
-/// The threads of a process.
-fn threads(pid: i32) -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Whether a thread is traced that has not ended.

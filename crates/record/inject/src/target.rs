@@ -326,9 +326,7 @@ impl Target {
     }
 
     pub(crate) fn threads(&self) -> Result<Vec<i32>, Error> {
-        let entries = fs::read_dir(format!("/proc/{}/task", self.pid)).map_err(|_| Error::Ended)?;
-        let names = entries.take(THREADS_MAX).flatten().map(|entry| entry.file_name());
-        Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
+        Ok(threads(self.pid).map_err(|_| Error::Ended)?.take(THREADS_MAX).collect())
     }
 
     /// The process's id as it knows it itself.
@@ -370,13 +368,20 @@ impl Target {
     }
 }
 
+/// The threads of a process.
+///
+/// # Errors
+/// It has gone.
+pub(crate) fn threads(pid: i32) -> io::Result<impl Iterator<Item = i32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
 /// Whether it is a thread of the kernel: it never had memory of its own.
 fn is_of_kernel(pid: i32) -> bool {
     /// `include/linux/sched.h`.
     const PF_KTHREAD: u64 = 0x0020_0000;
-    let stat = mapped::table(&format!("/proc/{pid}/stat"));
-    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+    mapped::state(pid).is_some_and(|(_, flags)| flags & PF_KTHREAD != 0)
 }
 
 /// The memory of the program that a process runs now.
