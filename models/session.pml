@@ -43,7 +43,7 @@
  * @code crates/record/daemon/src/recorder/arrivals.rs: admit, let_in, talk, talk_to
  * @code crates/record/daemon/src/recorder/perform.rs: take, perform
  * @code crates/record/daemon/src/registration/backlog.rs: take, next
- * @digest 07a07f9de0c229f1
+ * @digest e1cd35f4b3e09ea2
  *
  * @pass short | the command ends, its child later | small
  * @pass short | told to end | -DSTOPPED small

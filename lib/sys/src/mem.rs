@@ -19,12 +19,20 @@ pub fn sealed_memfd(name: &CStr, size: u64) -> Result<Fd> {
     // SAFETY: `name` is NUL-terminated and outlives the call.
     let raw = unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, flags, 0, 0, 0, 0]) }?;
     let fd = Fd::from_raw(raw as i32);
-    // SAFETY: ftruncate touches no memory of ours.
-    unsafe { syscall(libc::SYS_ftruncate, [raw, size as usize, 0, 0, 0, 0]) }?;
+    seal(&fd, size)?;
+    Ok(fd)
+}
+
+/// Gives a memfd that may be sealed (`MFD_ALLOW_SEALING`) its size for good.
+///
+/// # Errors
+/// `EINVAL` when it is none, `EPERM` when it is sealed; `EFBIG`.
+pub fn seal(fd: &Fd, size: u64) -> Result<()> {
+    crate::fd::truncate(fd, size)?;
     let seals = (libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL) as usize;
     // SAFETY: fcntl(F_ADD_SEALS) touches no memory of ours.
-    unsafe { syscall(libc::SYS_fcntl, [raw, libc::F_ADD_SEALS as usize, seals, 0, 0, 0]) }?;
-    Ok(fd)
+    unsafe { syscall(libc::SYS_fcntl, [fd.raw() as usize, libc::F_ADD_SEALS as usize, seals, 0, 0, 0]) }?;
+    Ok(())
 }
 
 /// Allocates the pages of `range` now, so that touching them later cannot fail.

@@ -529,7 +529,27 @@ pub struct Plan<'p> {
 }
 
 impl<'p> Plan<'p> {
-    /// Takes a plan apart; `None` when these bytes are none.
+    /// How many bytes of a plan are before its code, by its header; `None` when that is none.
+    pub fn bytes_before_code(header: &[u8]) -> Option<usize> {
+        let header: [u64; HEADER_BYTES / 8] = words(header)?;
+        let [magic, _, memories, probes, guards, values, texts, _, _, _, counters, .., known] = header;
+        let parts = [
+            (memories, MEMORY_BYTES),
+            (probes, PROBE_BYTES),
+            (guards, GUARD_BYTES),
+            (values, VALUE_BYTES),
+            (counters, COUNTER_BYTES),
+            (known, KNOWN_BYTES),
+            (texts, 1),
+        ];
+        let mut all = HEADER_BYTES;
+        for (count, each) in parts {
+            all = all.checked_add(usize::try_from(count).ok()?.checked_mul(each)?)?;
+        }
+        (magic == MAGIC).then_some(all)
+    }
+
+    /// Takes a plan apart, with its code or without; `None` when these bytes are none.
     pub fn parse(bytes: &'p [u8]) -> Option<Plan<'p>> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
         let [magic, all, memories, probes, guards, values, texts, tick, rest_of_header @ ..]: [u64;
@@ -541,7 +561,8 @@ impl<'p> Plan<'p> {
             0 => None,
             _ => Some(counts.bytes().map(|_| counts)?),
         };
-        if magic != MAGIC || all != bytes.len() as u64 {
+        let is_whole = all == bytes.len() as u64 || Plan::bytes_before_code(header)? == bytes.len();
+        if magic != MAGIC || !is_whole {
             return None;
         }
         let part = |rest: &'p [u8], count: u64, each: usize| {

@@ -30,6 +30,7 @@ pub mod packet;
 pub mod packet_requests;
 pub mod parse;
 pub mod record;
+pub mod retired;
 pub mod site;
 pub mod stack;
 pub mod stubs;

@@ -22,6 +22,8 @@
 
 /// Bytes of a stub, and of a slot.
 pub const SLOT: usize = 32;
+/// Where calls return to, in bytes from the begin of their stub.
+pub const RETURNS_AT: usize = 4;
 /// Bytes of a region.
 pub const REGION: usize = 64 << 10;
 /// Where in a region the slots begin, and how far behind its stub each is.

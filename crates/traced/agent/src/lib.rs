@@ -204,7 +204,7 @@ pub unsafe fn join(place: &[u8], first: *const SiteRecord, end: *const SiteRecor
 /// Each address is where a function of the program begins, which stays mapped; what lies there is `place.off` or
 /// `place.on`, and `place` is what `mote_patch::Place` says of it.
 pub unsafe fn add_functions(functions: &'static [Function]) -> bool {
-    session::add_functions(functions)
+    session::functions::add(functions)
 }
 
 /// What becomes of the function at `address` that was added before: it keeps its event if it has the same description
@@ -219,7 +219,17 @@ pub fn keeps_function(
     values: (&[[u8; VALUE_BYTES]], Callers),
     counter: *mut Counter,
 ) -> Kept {
-    session::keeps_function(address, description, values, counter)
+    session::functions::keeps(address, description, values, counter)
+}
+
+/// Forgets all functions, if the process is in no session, none of them is on, and `is_off` says of each that its place
+/// is as in the file. Their probes are switched on no more; functions of the same addresses may be added anew. Returns
+/// whether that was done.
+///
+/// # Cost
+/// Linear in the functions that were added.
+pub fn retire_functions(is_off: impl Fn(&Function) -> bool) -> bool {
+    session::functions::retire(is_off)
 }
 
 /// Tells the session of an event that has no site, and switches it on if the session wants it.

@@ -16,7 +16,7 @@ use mote_patch::{Code, Edit, Place};
 /// Most objects that share one copy of the library.
 const OBJECTS_MAX: usize = 256;
 
-/// Most times that functions are added.
+/// Most times that functions are added before they are retired.
 const FUNCTIONS_MAX: usize = 64;
 
 /// The sites of one object, or functions that were added together.
@@ -240,7 +240,7 @@ pub(crate) unsafe fn add_sites(first: *const SiteRecord, end: *const SiteRecord)
     Some(Range::Carried { first, count })
 }
 
-/// Adds functions, which stay for good; `None` when there are none, or were added too often.
+/// Adds functions, whose memory stays for good; `None` when there are none, or were added too often.
 pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
     let free = FUNCTIONS.iter().find(|added| added.first.load(Ordering::Acquire).is_null())?;
     if functions.is_empty() {
@@ -249,6 +249,17 @@ pub(crate) fn add_functions(functions: &'static [Function]) -> Option<Range> {
     free.count.store(functions.len(), Ordering::Release);
     free.first.store(functions.as_ptr().cast_mut(), Ordering::Release);
     Some(Range::Functions(functions))
+}
+
+/// Whether no function is on, and `is_off` says the same of each.
+pub(crate) fn are_quiet(is_off: impl Fn(&Function) -> bool) -> bool {
+    functions().all(|function| !function.event.is_on() && is_off(function))
+}
+
+/// Forgets all functions: they may be added anew.
+pub(crate) fn remove_functions() {
+    functions().for_each(|function| function.is_replaced.store(true, Ordering::Relaxed));
+    FUNCTIONS.iter().for_each(|added| added.first.store(core::ptr::null_mut(), Ordering::Release));
 }
 
 /// What becomes of the function at `address` that was added before: it stays if its event is on, or if it is the same.
@@ -280,7 +291,7 @@ pub(crate) fn keeps_function(
 }
 
 /// The functions that were added.
-fn functions() -> impl Iterator<Item = &'static Function> {
+pub(crate) fn functions() -> impl Iterator<Item = &'static Function> {
     objects().flat_map(|range| if let Range::Functions(functions) = range { functions } else { &[] })
 }
 
@@ -302,7 +313,7 @@ pub(crate) fn objects() -> impl Iterator<Item = Range> + Clone {
     carried().chain(FUNCTIONS.iter().filter_map(|added| {
         let first = added.first.load(Ordering::Acquire).cast_const();
         let count = added.count.load(Ordering::Acquire);
-        // SAFETY: `add_functions` has put a `'static` slice there, its length first; nothing is ever taken away.
+        // SAFETY: `add_functions` has put a `'static` slice there, its length first; both under the same lock.
         (!first.is_null()).then(|| Range::Functions(unsafe { core::slice::from_raw_parts(first, count) }))
     }))
 }

@@ -9,10 +9,10 @@
 //! belonged to it, for a grace period of the RCU's library flavour. Then it is free again, and its channel private
 //! memory.
 
-use crate::channel::{self, Channel};
-use core::ffi::CStr;
+pub(crate) mod functions;
 
-use crate::counter::Counter;
+use crate::channel::{self, Channel};
+
 use crate::counts;
 use crate::environment::Place;
 use crate::event_ids::EventIds;
@@ -20,13 +20,12 @@ use crate::filters::Filters;
 use crate::handshake::{self, Rings, Scratch};
 use crate::hold::Control;
 use crate::link::{self, Link, Links};
-use crate::registry::{self, Callers, DynamicEvent, Function, Kept, Range, Site};
+use crate::registry::{self, DynamicEvent, Range, Site};
 use crate::subscription::Subscription;
 use crate::switch::Common;
 use crate::waiting::{Wait, Waiting};
 use crate::{cooperate, ending, filter, hold, leaving, names, shared, speculation, switch, trust, waiting};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
-use mote_layout::functions::VALUE_BYTES;
 use mote_layout::site::SiteRecord;
 use mote_rcu::{Library, Token, start_poll};
 use mote_ring::Geometry;
@@ -435,27 +434,6 @@ pub(crate) unsafe fn add_object(first: *const SiteRecord, end: *const SiteRecord
     let range = unsafe { registry::add_sites(first, end) };
     announce(&mut guard, range);
     drop(guard);
-}
-
-/// Adds functions of the program, and announces them to the sessions that were joined before. False when there is no
-/// room.
-pub(crate) fn add_functions(functions: &'static [Function]) -> bool {
-    let mut guard = hold::control();
-    let range = registry::add_functions(functions);
-    announce(&mut guard, range);
-    drop(guard);
-    range.is_some()
-}
-
-/// As [`registry::keeps_function`].
-pub(crate) fn keeps_function(
-    address: usize,
-    description: &CStr,
-    values: (&[[u8; VALUE_BYTES]], Callers),
-    counter: *mut Counter,
-) -> Kept {
-    let _held = hold::control();
-    registry::keeps_function(address, description, values, counter)
 }
 
 fn announce(control: &mut Control, range: Option<Range>) {

@@ -5,11 +5,12 @@
 //! the instruction is done, so that whatever ends the process takes nothing away. Threads without a registration share
 //! the first row, and lock it.
 
+use core::ops::Range;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 use mote_agent::{CountArea, Counter, Function, add_counts};
 use mote_layout::functions::{COUNT_BYTES, Plan, VALUE_BYTES, What};
-use mote_sys::mem::Mapping;
+use mote_sys::mem::{Mapping, PAGE_BYTES};
 use mote_sys::{Errno, Result, process};
 
 /// Entries of a table of rows before that of the first CPU: of the numbers -2 and -1 (linux/rseq.h,
@@ -86,6 +87,13 @@ impl Counters {
         // SAFETY: written just now, and leaked.
         add_counts(unsafe { &*known });
         Ok(Counters { first, count })
+    }
+
+    /// Where they are, but for what is known of the area: whole pages.
+    pub(crate) fn pages(&self) -> Range<usize> {
+        let end = self.first.addr() + self.count * size_of::<Counter>();
+        let begin = self.first.addr().next_multiple_of(PAGE_BYTES);
+        begin..end.next_multiple_of(PAGE_BYTES).max(begin)
     }
 
     /// The counter of the plan's function of this number; null where there is none.

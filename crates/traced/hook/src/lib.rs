@@ -19,6 +19,7 @@
 //! | module | job |
 //! |---|---|
 //! | `load` | from a plan to memory, guards and events |
+//! | `retire` | the code of plans that no session wants is taken away |
 //! | `stack` | the calls under way: a slot for each, whose stub it returns to |
 //! | `calls` | what becomes of a call that begins or ends |
 //! | `callers` | in which callers a thread is, where calls are wanted below some only |
@@ -35,8 +36,9 @@
 //!
 //! | name | what has to hold | established by |
 //! |---|---|---|
-//! | `plan-true` | addresses, copies and guards are those of this process, as `mote_layout::functions` says | callers of [`load`] |
-//! | `records-stay` | a record of a function and all memory of a plan stay for good | `load`: they are leaked |
+//! | `plan-true` | addresses, copies and guards are those of this process, as `mote_layout::functions` says; what is to be released has no thread in it | callers of [`load`] |
+//! | `records-stay` | a record of a function and a plan's bytes stay for good | `load`: they are leaked |
+//! | `code-stays` | the code of a plan stays mapped while a thread may be in it, or come to it | `retire` |
 //! | `slot-filled` | a slot that a stub leads to has the call's record, time and return address | the entry's code |
 //! | `counter-stays` | a function whose first value is an entry count has a counter, and its words are in each row | `counts` |
 //! | `caller-filled` | a function that is a caller has a value, so that its calls begin and end by `calls` | `load` |
@@ -67,6 +69,7 @@ mod counts;
 mod facts;
 mod known;
 mod load;
+mod retire;
 mod stack;
 mod ticks;
 mod unwinding;

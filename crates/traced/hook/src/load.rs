@@ -2,12 +2,14 @@
 
 use crate::counters::Set;
 use crate::counts::{self, Counted, Counters};
+use crate::retire::{self, State};
 use crate::{arch, budget, callers, known, stack, ticks, unwinding, values};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicPtr};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use mote_agent::{Callers, Function, Kept, Quota};
 use mote_layout::functions::{
-    CODE_AT, HEADER_BYTES, Kind, MAGIC, Memory, Plan, Probe, RECORD_AT, Scope, VALUE_BYTES,
+    CODE_AT, HEADER_BYTES, Kind, Memory, Plan, Probe, RECORD_AT, Scope, VALUE_BYTES,
 };
 use mote_patch::{Lasting, Place, add_lasting};
 use mote_sys::fd::{self, Fd};
@@ -15,19 +17,38 @@ use mote_sys::mem::{Mapping, PAGE_BYTES};
 use mote_sys::raw::syscall;
 use mote_sys::{Errno, Result, tsc};
 
-/// Most bytes of a plan.
-const PLAN_MAX: u64 = 1 << 30;
+/// Most bytes of a plan before its code.
+const PLAN_MAX: usize = 1 << 30;
 
-/// A plan that was taken in. Stays for good.
+/// A plan that was taken in. This stays for good; what it is about may be taken away (`retire`).
 #[repr(C)]
-struct Loaded {
+pub(crate) struct Loaded {
     /// First, so that its address is this one's.
     lasting: Lasting,
-    plan: Plan<'static>,
+    pub(crate) plan: Plan<'static>,
+    /// The memory of its functions: the plan's bytes, their records, and their counters.
+    pub(crate) memory: [Range<usize>; 3],
+    pub(crate) state: State,
+    next: AtomicPtr<Loaded>,
+}
+
+/// The plans, the last one first.
+static LOADED: AtomicPtr<Loaded> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The plans that were taken in.
+pub(crate) fn all() -> impl Iterator<Item = &'static Loaded> {
+    let mut next = LOADED.load(Ordering::Acquire).cast_const();
+    core::iter::from_fn(move || {
+        // SAFETY: the list holds only `&'static` references, never removed.
+        let loaded = unsafe { next.as_ref() }?;
+        next = loaded.next.load(Ordering::Acquire);
+        Some(loaded)
+    })
 }
 
 /// Takes in the plan in the file `path`: its functions become events, which are off until a session wants them. Returns
-/// how many, without those whose calls are counted for another session.
+/// how many, without those whose calls are counted for another session. Or takes the code of earlier ones away, and
+/// returns how many pieces of code it was about (`mote_layout::retired`).
 ///
 /// On a thread of ours: it reads a file, maps memory, and waits for the dynamic linker.
 ///
@@ -35,7 +56,8 @@ struct Loaded {
 /// `EINVAL`: it is no plan. `EEXIST`: something lies where its code is to go, so that it has to be made anew.
 /// `ENOTSUP`: the processor cannot keep all registers. `EPERM`: threads may not read the time. `ENOEXEC`: there is no
 /// unwinder that could be told of it. `ENOSPC`: plans were taken in too often, or have too many
-/// sets of callers. Those of open(2), read(2) and mmap(2).
+/// sets of callers. `EBUSY`: plans cannot be given up, as a session has the process. `ESTALE`: another recorder has had
+/// plans given up since. Those of open(2), read(2) and mmap(2).
 ///
 /// # Safety
 /// `plan-true`.
@@ -57,7 +79,13 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     if !tsc::is_allowed() {
         return Err(Errno(libc::EPERM));
     }
-    let plan = Plan::parse(read(path)?).ok_or(Errno(libc::EINVAL))?;
+    // SAFETY: the caller's promise.
+    if let Some(done) = unsafe { retire::asked(path) }? {
+        return Ok(done);
+    }
+    let file = fd::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+    let bytes = read(&file)?;
+    let plan = Plan::parse(bytes).ok_or(Errno(libc::EINVAL))?;
     if !plan.probes().all(|probe| is_sound(&plan, &probe)) {
         return Err(Errno(libc::EINVAL));
     }
@@ -83,12 +111,15 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     }
     let counters = Counters::make(&plan)?;
     let loaded = Mapping::private(size_of::<Loaded>())?;
-    let Mapped { count, busy } = map_all(&plan, &counters, records.base().cast())?;
+    let pages = |base: *const u8, len: usize| base.addr()..base.addr() + len.next_multiple_of(PAGE_BYTES);
+    let memory = [pages(bytes.as_ptr(), bytes.len()), pages(records.base(), records.len()), counters.pages()];
+    let Mapped { count, busy } = map_all(&file, &plan, &counters, records.base().cast())?;
     let loaded = loaded.leak().cast::<Loaded>();
     // SAFETY: fresh memory of this size; pages are aligned for any type.
-    unsafe { loaded.write(Loaded { lasting: Lasting::new(resume), plan }) };
+    unsafe { loaded.write(Loaded::new(plan, memory)) };
     // SAFETY: written just now, and leaked.
     let loaded: &'static Loaded = unsafe { &*loaded };
+    add(loaded);
     known::look_by(&loaded.plan);
     add_lasting(&loaded.lasting);
     let records: *const Function = records.leak().cast();
@@ -104,6 +135,25 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     Err(Errno(libc::ENOSPC))
 }
 
+impl Loaded {
+    const fn new(plan: Plan<'static>, memory: [Range<usize>; 3]) -> Loaded {
+        let (state, next) = (State::new(), AtomicPtr::new(core::ptr::null_mut()));
+        Loaded { lasting: Lasting::new(resume), plan, memory, state, next }
+    }
+}
+
+fn add(loaded: &'static Loaded) {
+    let mut head = LOADED.load(Ordering::Acquire);
+    loop {
+        loaded.next.store(head, Ordering::Relaxed);
+        let new = (&raw const *loaded).cast_mut();
+        match LOADED.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
 /// Has calls of functions sampled, with what a plan counts, within its budget.
 fn count_and_limit(plan: &Plan<'_>, functions: &'static [Function]) -> Result<()> {
     let set = Mapping::private(size_of::<Set>())?.leak().cast::<Set>();
@@ -115,26 +165,21 @@ fn count_and_limit(plan: &Plan<'_>, functions: &'static [Function]) -> Result<()
     Ok(())
 }
 
-/// The bytes of a plan, which stay.
-fn read(path: &CStr) -> Result<&'static [u8]> {
-    let file = fd::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+/// The bytes of a plan but its code, which stay.
+fn read(file: &Fd) -> Result<&'static [u8]> {
     let mut header = [0; HEADER_BYTES];
-    read_all(&file, &mut header)?;
-    let [magic, bytes, ..] = header.as_chunks::<8>().0 else { return Err(Errno(libc::EINVAL)) };
-    let bytes = u64::from_le_bytes(*bytes);
-    if u64::from_le_bytes(*magic) != MAGIC || bytes > PLAN_MAX {
-        return Err(Errno(libc::EINVAL));
-    }
-    let memory = Mapping::private(bytes as usize)?;
+    read_all(file, &mut header, 0)?;
+    let bytes = Plan::bytes_before_code(&header).filter(|bytes| *bytes <= PLAN_MAX);
+    let bytes = bytes.ok_or(Errno(libc::EINVAL))?;
+    let memory = Mapping::private(bytes)?;
     // SAFETY: fresh memory of this size, which nothing else refers to.
-    let plan = unsafe { core::slice::from_raw_parts_mut(memory.base(), bytes as usize) };
-    read_all(&file, plan)?;
+    let plan = unsafe { core::slice::from_raw_parts_mut(memory.base(), bytes) };
+    read_all(file, plan, 0)?;
     memory.leak();
     Ok(plan)
 }
 
-fn read_all(file: &Fd, mut into: &mut [u8]) -> Result<()> {
-    let mut at = 0;
+fn read_all(file: &Fd, mut into: &mut [u8], mut at: u64) -> Result<()> {
     while !into.is_empty() {
         match fd::read_at(file, into, at)? {
             0 => return Err(Errno(libc::EINVAL)),
@@ -178,9 +223,9 @@ struct Mapped {
 
 /// Maps the plan's code, and writes the records of those functions to `records` that no plan before has had. All or
 /// nothing.
-fn map_all(plan: &Plan<'static>, counters: &Counters, records: *mut Function) -> Result<Mapped> {
+fn map_all(file: &Fd, plan: &Plan<'static>, counters: &Counters, records: *mut Function) -> Result<Mapped> {
     for (number, memory) in plan.memories().enumerate() {
-        if let Err(why) = map(plan, &memory) {
+        if let Err(why) = map(file, plan, &memory) {
             plan.memories().take(number).for_each(|memory| unmap(&memory));
             return Err(why);
         }
@@ -261,10 +306,9 @@ fn entry(values: &[[u8; VALUE_BYTES]], callers: Callers) -> usize {
     }
 }
 
-fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {
-    let code = plan.code(memory).ok_or(Errno(libc::EINVAL))?;
+fn map(file: &Fd, plan: &Plan<'_>, memory: &Memory) -> Result<()> {
     let (at, len) = (memory.address as usize, memory.len as usize);
-    if !at.is_multiple_of(PAGE_BYTES) || code.len() > len {
+    if !at.is_multiple_of(PAGE_BYTES) || memory.code_len > memory.len {
         return Err(Errno(libc::EINVAL));
     }
     let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -279,8 +323,8 @@ fn map(plan: &Plan<'_>, memory: &Memory) -> Result<()> {
         return Err(Errno(libc::EEXIST));
     }
     // SAFETY: fresh memory, with room for them.
-    unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), mapped as *mut u8, code.len()) };
-    Ok(())
+    let code = unsafe { core::slice::from_raw_parts_mut(mapped as *mut u8, memory.code_len as usize) };
+    read_all(file, code, memory.code).inspect_err(|_| unmap(memory))
 }
 
 fn unmap(memory: &Memory) {
@@ -292,6 +336,9 @@ fn unmap(memory: &Memory) {
 fn resume(lasting: &'static Lasting, address: usize, is_gone: bool) -> Option<usize> {
     // SAFETY: `lasting` is the first of a `Loaded`, which stays.
     let loaded = unsafe { &*(&raw const *lasting).cast::<Loaded>() };
+    if loaded.state.is_released() {
+        return None;
+    }
     let address = address as u64;
     let guard = loaded.plan.guard(address);
     let is_begin = || is_gone && loaded.plan.probes().any(|probe| probe.address == address);

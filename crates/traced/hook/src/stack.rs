@@ -33,6 +33,7 @@ use crate::arch;
 use crate::counters::Thread;
 use crate::values::Packed;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use mote_agent::Function;
@@ -134,6 +135,26 @@ pub(crate) fn reserve() -> Option<(usize, usize)> {
         }
     }
     None
+}
+
+/// Where the address space is, and its bytes; none before it is reserved.
+pub(crate) fn area() -> (usize, usize) {
+    (AREA_AT.load(Ordering::Acquire), AREA_BYTES.load(Ordering::Relaxed))
+}
+
+/// Whether a slot has a call of a function whose record is one of these.
+///
+/// # Cost
+/// Reads the slots of all threads.
+pub(crate) fn has_call_of(records: &Range<usize>) -> bool {
+    let (area, bytes) = area();
+    let given = GIVEN.load(Ordering::Acquire).min(bytes / REGION);
+    let regions = (0..given).map(|number| area + number * REGION);
+    let mut slots = regions.flat_map(|region| (1..SLOTS).map(move |number| slot_at(region, number)));
+    slots.any(|slot| {
+        let call = read(slot);
+        call.place != NOWHERE && records.contains(&call.function.addr())
+    })
 }
 
 /// Bytes of a region's values.

@@ -111,7 +111,7 @@ pub(crate) fn stub(number: usize) -> [u8; STUB] {
 }
 
 /// Where calls return to, in bytes from the begin of their stub: behind its call.
-pub(crate) const RETURNS_AT: usize = 4;
+pub(crate) const RETURNS_AT: usize = mote_layout::stubs::RETURNS_AT;
 
 /// The word that stubs go by.
 pub(crate) fn first_stub() -> [u8; STUB] {
