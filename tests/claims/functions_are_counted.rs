@@ -90,7 +90,7 @@ fn functions_are_switched_under_threads_signals_and_exceptions() {
     let program = compile(&keep, PROGRAM, &FLAGS);
     for returns in [false, true] {
         let mote = programs::mote();
-        let places = Places { mote, program: &program, folder: keep.path() };
+        let places = Places { mote, program: &program, folder: keep.path(), is_static: false };
         let verdict = switched::run(places, 2.0, returns).expect("it starts");
         assert!(verdict.violations == 0 && verdict.messages.is_empty(), "{verdict:?}");
         assert!(verdict.calls > 10_000 && verdict.switched > 0, "{verdict:?}");
@@ -104,7 +104,7 @@ fn recorders_that_come_while_a_program_begins_leave_it_whole() {
     let program = compile(&keep, PROGRAM, &FLAGS);
     let mote = programs::mote();
     for round in 0..6 {
-        let places = Places { mote, program: &program, folder: keep.path() };
+        let places = Places { mote, program: &program, folder: keep.path(), is_static: false };
         let verdict = switched::run(places, 0.6, round % 2 == 0).expect("it starts");
         assert!(verdict.violations == 0 && verdict.messages.is_empty(), "round {round}: {verdict:?}");
     }

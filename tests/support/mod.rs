@@ -1,5 +1,6 @@
 //! What the claims stand on: builds, recordings, and two independent readers of a trace.
 
+pub(crate) mod asked;
 pub(crate) mod babeltrace;
 pub(crate) mod cgroup;
 pub(crate) mod command;

@@ -46,6 +46,8 @@ pub(crate) struct Places<'p> {
     pub(crate) program: &'p Path,
     /// A directory for recordings.
     pub(crate) folder: &'p Path,
+    /// Its calls are only counted, and not their returns: it can load no library.
+    pub(crate) is_static: bool,
 }
 
 /// Runs the program for so many seconds, with `returns` counted, too, or not.
@@ -108,7 +110,7 @@ fn switch(
     while Instant::now() < end {
         let trace = fresh(places.folder);
         let mut command = Command::new(places.mote);
-        let (is_counted, words) = random.way();
+        let (is_counted, words) = random.way(places.is_static);
         command.args(words).arg("-o").arg(&trace);
         for pattern in random.patterns() {
             command.args((!is_counted).then_some("-f")).arg(format!("{}:{pattern}", name_of(places.program)));
@@ -195,8 +197,9 @@ impl Random {
     }
 
     /// The begin of a command, and whether it counts.
-    fn way(&mut self) -> (bool, &'static [&'static str]) {
+    fn way(&mut self, is_static: bool) -> (bool, &'static [&'static str]) {
         match self.below(3) {
+            _ if is_static => (true, &["functions", "--count", "--format", "json"]),
             0 => (true, &["functions", "--count", "--format", "json"]),
             1 => (true, &["functions", "--count", "--under-way", "--format", "json"]),
             _ => (false, &["record", "--mode", "overwrite", "--buffers", "64k", "-q"]),

@@ -25,7 +25,7 @@ pub(super) fn run(length: Duration, report: impl Fn(&Finding)) -> anyhow::Result
     anyhow::ensure!(mote.is_file(), "mote is not built; cargo build --release -p mote-cli");
     let folder = tempfile::tempdir()?;
     let program = build(folder.path())?;
-    let places = Places { mote: &mote, program: &program, folder: folder.path() };
+    let places = Places { mote: &mote, program: &program, folder: folder.path(), is_static: false };
     let mut all = [false, true].map(|returns| (returns, Finding::default(), 0));
     let end = Instant::now() + length;
     let mut is_first = true;

@@ -69,6 +69,14 @@ impl CallCounts {
         }))
     }
 
+    /// Knows memory in which a process counts that was made for that by itself. It need not be what it should be: what
+    /// cannot be read is 0.
+    pub(crate) fn adopt(&self, number: u64, memory: Fd) {
+        if let Some(counted) = self.inner().plans.get_mut(&number) {
+            counted.files.push(memory);
+        }
+    }
+
     /// Adds what was counted to `all`, by function. Returns whether returns are counted, too.
     ///
     /// # Cost

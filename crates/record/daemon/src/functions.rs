@@ -1,6 +1,7 @@
 //! Probes in functions of programs: the library is loaded into the process, with a plan of its own; and again, with
 //! another plan, when the process has loaded libraries since that have functions which are wanted.
 
+mod bare;
 mod started;
 
 use crate::call_counts::CallCounts;
@@ -8,12 +9,13 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::process;
 use crate::registration::attached::Report;
+use bare::BareProcesses;
 use mote_clock::Source;
 use mote_functions::{Lists, Pattern};
-use mote_inject::{Load, Loaded, Patience, Starts, Visit};
+use mote_inject::{Bare, Load, Loaded, Patience, Starts, Visit};
 use mote_symbol::mapped::{self, FileId};
 use mote_sys::Errno;
-use mote_trampolines::{Asked, CallsAre, Choice, Meant, Needs, Nothing, Sampling, Wanted, choose};
+use mote_trampolines::{Asked, CallsAre, Choice, Counting, Meant, Needs, Nothing, Sampling, Wanted, choose};
 use mote_words::{counted_grouped, grouped};
 use started::Started;
 use std::collections::{BTreeMap, HashSet};
@@ -56,6 +58,8 @@ pub(crate) struct Functions {
     asked: (usize, Sampling),
     /// What they count.
     counts: CallCounts,
+    /// The processes that count without the library.
+    bare: BareProcesses,
     /// The number of the next plan.
     number: AtomicU64,
     /// There is a process that has loaded something.
@@ -118,6 +122,7 @@ impl Functions {
         let lists = Lists::open(&options.probe_lists).map_err(|why| Error::Functions(why.to_string()))?;
         let (calls, library) = (options.calls.clone(), library()?);
         let (tick, known, counts) = (tick(hz), Mutex::default(), CallCounts::default());
+        let bare = BareProcesses::default();
         // Other recorders count from another moment on.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first = now.as_nanos() as u64 | 1;
@@ -132,6 +137,7 @@ impl Functions {
             calls,
             asked,
             counts,
+            bare,
             number,
             has_later: AtomicBool::new(false),
             library,
@@ -218,8 +224,8 @@ impl Functions {
         match self.load(pid, (needs, &known), place, patience) {
             Ok((choice, _)) if choice.probes == 0 && !known.is_empty() => Ok(Joined::default()),
             Ok((choice, loaded)) => {
-                let said = said(&whole, &choice, loaded.functions);
-                Ok(Joined { said, is_in_another: loaded.is_in_one && known.is_empty() })
+                let is_in_another = loaded.is_in_one && known.is_empty();
+                Ok(Joined { said: self.said(&whole, pid, &choice, loaded), is_in_another })
             }
             // What it has loaded is gone with it.
             Err(_) if !known.is_empty() && !process::runs(pid) => Ok(Joined::default()),
@@ -243,15 +249,26 @@ impl Functions {
         let mut left = PLANS;
         loop {
             left -= 1;
-            let visit = Visit::open(pid).map_err(|why| why.to_string())?;
+            let visit = match Visit::open(pid) {
+                Err(mote_inject::Error::NoLoader) if self.can_be_bare() => None,
+                visit => Some(visit.map_err(|why| why.to_string())?),
+            };
+            // What earlier recordings have left there takes the places of what is planned now. It does no other harm.
+            if let Some(visit) = visit.as_ref().filter(|_| known.is_empty()) {
+                let _ = visit.reclaim(&self.library, patience);
+            }
             let choice = self.choose(pid, needs, known).map_err(|why| why.to_string())?;
             // Whatever comes of it: once.
             self.note(pid, &choice.files);
             if choice.probes == 0 && !known.is_empty() {
-                return Ok((choice, Loaded { functions: 0, is_in_one: false }));
+                return Ok((choice, Loaded { functions: 0, is_in_one: false, bare: None }));
             }
             let load = Load { library: &self.library, plan: &choice.plan, place };
-            match visit.load(load, patience) {
+            let loaded = match visit {
+                Some(visit) => visit.load(load, patience),
+                None => Bare::count(pid, &choice.plan, patience).map(Loaded::bare),
+            };
+            match loaded {
                 // It has mapped something meanwhile where the probes' code was to lie.
                 Err(mote_inject::Error::Refused(Errno(libc::EEXIST))) if left > 0 => {}
                 loaded => return loaded.map(|loaded| (choice, loaded)).map_err(not_loaded),
@@ -284,6 +301,34 @@ impl Functions {
         let mut choice = choose(pid.unsigned_abs(), self.wanted(), needs, known)?;
         choice.counted.take().into_iter().for_each(|counted| self.counts.add(counted));
         Ok(choice)
+    }
+
+    /// Whether their calls can be counted in processes that cannot load the library.
+    fn can_be_bare(&self) -> bool {
+        let counts = matches!(self.calls, CallsAre::Counted(Counting { returns: false, .. }));
+        counts && self.callers.is_empty() && self.asked.0 == 0
+    }
+
+    /// Whether a process is one of those.
+    pub(crate) fn are_counted_bare_in(&self, pid: i32) -> bool {
+        self.bare.has(pid)
+    }
+
+    /// The recording ends: takes the probes of processes away that would not do so themselves. Returns what is to be
+    /// said.
+    pub(crate) fn end_bare(&self) -> Vec<String> {
+        self.bare.end()
+    }
+
+    /// What is to be said of functions that have got probes, of which a process that has no library is kept.
+    fn said(&self, whole: &str, pid: i32, choice: &Choice, loaded: Loaded) -> String {
+        let Some(bare) = loaded.bare else { return said(whole, choice, loaded.functions) };
+        let text = said(whole, choice, choice.probes as u64) + &bare::remark(&bare);
+        if let Ok(memory) = mote_sys::fd::duplicate(bare.memory()) {
+            self.counts.adopt(bare.number(), memory);
+        }
+        self.bare.add(pid, bare);
+        text
     }
 
     /// What is counted of their calls.

@@ -40,8 +40,9 @@ pub enum Error {
     NoThread(Busy),
     /// There is nothing that could load a library.
     #[error(
-        "mote cannot load its library into it: its C library has no `dlopen` (a static program, or glibc before \
-         2.34); the kernel probes its functions: `mote record -k 'uprobe:PROGRAM:FUNCTION'`"
+        "mote cannot load its library into it: its C library has no `dlopen` that could (a static program, \
+         musl, or glibc before 2.34); calls of its functions can be counted without (`mote functions --count`), and recorded by the \
+         kernel (`mote record -k 'uprobe:PROGRAM:FUNCTION'`)"
     )]
     NoLoader,
     /// There is no room for the code.

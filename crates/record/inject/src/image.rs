@@ -7,6 +7,7 @@ use mote_symbol::mapped::{self, Bounded, Mapped};
 use object::elf::PF_X;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Most bytes that are read of one file, and most files that are looked into.
@@ -24,7 +25,7 @@ pub(crate) struct Image {
 }
 
 /// Bytes of executable memory that are part of no program: behind the end of a binary's code, up to the end of its last
-/// page.
+/// page, or of the kernel's.
 pub(crate) struct Room {
     pub(crate) address: u64,
     /// What is there by the file, whatever an earlier recorder has left in the memory.
@@ -62,8 +63,9 @@ pub(crate) fn read(
         found = found.or_else(|| addresses(file, code.bias, functions));
     }
     let functions = found.ok_or(Error::NoLoader)?;
-    let (address, before) = room.ok_or(Error::NoRoom)?;
-    let hole = hole(pid).ok_or(Error::NoRoom)?;
+    let (address, before) =
+        room.or_else(|| room_in_vdso(pid, memory, own.len(), left)).ok_or(Error::NoRoom)?;
+    let hole = hole(pid, &[]).ok_or(Error::NoRoom)?;
     Ok(Image { room: Room { address, before, functions }, hole })
 }
 
@@ -72,6 +74,20 @@ fn room_behind(code: &Code, mapped: &Mapped, bytes: u64) -> Option<u64> {
     let from = code.end.next_multiple_of(16);
     let is_there = code.end > mapped.map.start && from.checked_add(bytes)? <= mapped.map.end;
     is_there.then_some(from)
+}
+
+/// Where at the end of the kernel's own code in the process there are only zeros, up to the end of its last page: for a
+/// static program, whose file may have no room. The kernel has that memory so that debuggers may write there
+/// (`VM_MAYWRITE`, arch/x86/entry/vdso/vma.c).
+fn room_in_vdso(pid: u32, memory: &File, bytes: usize, left: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let maps = mapped::table(&format!("/proc/{pid}/maps"));
+    let range = maps.lines().find(|line| line.ends_with("[vdso]"))?.split_once(' ')?.0;
+    let end = u64::from_str_radix(range.split_once('-')?.1, 16).ok()?;
+    let address = end.checked_sub(bytes as u64)? & !15;
+    let mut now = vec![0; (end - address) as usize];
+    memory.read_exact_at(&mut now, address).ok()?;
+    let is_free = now.starts_with(left) || now.iter().all(|byte| *byte == 0);
+    is_free.then(|| (address, vec![0; bytes]))
 }
 
 /// So many bytes of a file, as they are in memory: zeros behind its end.
@@ -103,14 +119,15 @@ fn addresses(file: File, bias: u64, functions: &[&str]) -> Option<Vec<u64>> {
 }
 
 /// Code of libraries that were loaded from memory by recorders: where it is, and from which offset of its file on.
-pub(crate) fn ours(pid: u32) -> Vec<(u64, u64)> {
+pub(crate) fn ours(pid: u32) -> Vec<(Range<u64>, u64)> {
     let maps = mapped::table(&format!("/proc/{pid}/maps"));
     let one = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let [range, protection, offset, _, _, path, ..] = words.get(..)? else { return None };
         let hex = |digits| u64::from_str_radix(digits, 16).ok();
         let is_code = protection.contains('x') && *path == IN_MEMORY;
-        is_code.then_some((hex(range.split_once('-')?.0)?, hex(offset)?))
+        let (start, end) = range.split_once('-')?;
+        is_code.then_some((hex(start)?..hex(end)?, hex(offset)?))
     };
     maps.lines().filter_map(one).collect()
 }
@@ -127,8 +144,8 @@ pub(crate) fn loaded(pid: u32, memory: &File, library: &[u8], functions: [&str; 
         _ => false,
     })?;
     let (offset, _) = code.file_range();
-    ours(pid).into_iter().find_map(|(start, from)| {
-        let begin = start.wrapping_sub(from).wrapping_add(offset);
+    ours(pid).into_iter().find_map(|(range, from)| {
+        let begin = range.start.wrapping_sub(from).wrapping_add(offset);
         let own = usize::try_from(offset).ok().and_then(|at| library.get(at..)?.first_chunk::<4096>())?;
         let mut theirs = [0; 4096];
         memory.read_exact_at(&mut theirs, begin).ok()?;
@@ -139,16 +156,29 @@ pub(crate) fn loaded(pid: u32, memory: &File, library: &[u8], functions: [&str; 
     })
 }
 
-/// A place for [`crate::shared::area`], away from all that is mapped: what the kernel chooses next lies elsewhere.
-fn hole(pid: u32) -> Option<u64> {
-    const AWAY: u64 = 1 << 30;
-    let mut low = LOWEST;
-    for line in mapped::table(&format!("/proc/{pid}/maps")).lines() {
+/// Where a process has mapped something, by address.
+pub(crate) fn mappings(pid: u32) -> Vec<Range<u64>> {
+    let mapped = |line: &str| {
         let (start, end) = line.split_once(' ')?.0.split_once('-')?;
-        let start = u64::from_str_radix(start, 16).ok()?;
-        let end = u64::from_str_radix(end, 16).ok()?;
+        let hex = |digits| u64::from_str_radix(digits, 16).ok();
+        Some(hex(start)?..hex(end)?)
+    };
+    mapped::table(&format!("/proc/{pid}/maps")).lines().filter_map(mapped).collect()
+}
+
+/// A place for memory of ours, away from all that is mapped, or will be: what the kernel chooses next lies elsewhere.
+pub(crate) fn hole(pid: u32, planned: &[Range<u64>]) -> Option<u64> {
+    const AWAY: u64 = 1 << 30;
+    let mut taken = mappings(pid);
+    if taken.is_empty() {
+        return None;
+    }
+    taken.extend_from_slice(planned);
+    taken.sort_unstable_by_key(|range| range.start);
+    let mut low = LOWEST;
+    for Range { start, end } in taken {
         if start.saturating_sub(low) > 2 * AWAY {
-            return Some((low + AWAY) & !0xffff);
+            break;
         }
         low = low.max(end);
     }

@@ -24,11 +24,16 @@
 //!   lock.
 //!
 //! Into a program that carries nothing of ours, a library is loaded by the same way ([`Visit`]), or a descriptor made
-//! there by which it is seen which of its pages are written to ([`tracker`]).
+//! there by which it is seen which of its pages are written to ([`tracker`]). Where there is nothing that could load
+//! one, calls can be counted ([`Bare`]).
 
 mod arch;
+mod bare;
 mod code;
+mod descriptor;
+mod elsewhere;
 mod error;
+mod halt;
 mod image;
 mod join_point;
 mod placed;
@@ -40,6 +45,7 @@ mod thread;
 mod track;
 mod visit;
 
+pub use bare::{Bare, LeftOff};
 pub use error::Error;
 pub use start::{Starts, Wish, at_start};
 pub use target::{Patience, Target};

@@ -1,4 +1,4 @@
-//! What the code that is sent into a process shares with us (`visit`, `track`, and the code itself in `arch`).
+//! What the code that is sent into a process shares with us (`visit`, `descriptor`, and the code itself in `arch`).
 
 /// The words behind the code, in bytes from the first one: filled in with it, but for the last two.
 pub(crate) mod words {
@@ -43,7 +43,8 @@ pub(crate) mod words {
 pub(crate) mod area {
     /// All of it; its end is a stack.
     pub(crate) const BYTES: usize = 64 << 10;
-    /// How far the work is (32 bits): 0, [`FILES`], [`GO`], [`WAITS`], [`JOIN`], [`DONE`] or [`FAILED`].
+    /// How far the work is (32 bits): 0, [`FILES`], [`GO`], [`WAITS`], [`JOIN`], [`DONE`] [`FAILED`] or
+    /// [`TAKEN`].
     pub(crate) const STATE: usize = 0;
     /// Whether the thread that was sent has left the memory (32 bits).
     pub(crate) const LEFT: usize = 4;
@@ -90,20 +91,83 @@ pub(crate) mod area {
     pub(crate) const WAITS: u32 = 5;
     /// It may.
     pub(crate) const JOIN: u32 = 6;
+    /// What was done, or not, was read.
+    pub(crate) const TAKEN: u32 = 7;
     /// How often it is looked whether it may go on, every millisecond.
     pub(crate) const LOOKS: u32 = 20_000;
 }
 
-/// What the code has that makes a userfaultfd(2).
-pub(crate) mod track {
-    /// The one word behind it: why the call was interrupted (`mote_layout::join::restart`).
+/// What the code has that makes a descriptor.
+pub(crate) mod descriptor {
+    /// The words behind it: why the call was interrupted (`mote_layout::join::restart`).
     pub(crate) const KIND: usize = 0;
+    /// The number of the call that makes the descriptor, and its first two arguments.
+    pub(crate) const CALL: usize = 8;
+    /// A name for the call.
+    pub(crate) const NAME: usize = 32;
+    /// Bytes for it, with its NUL.
+    pub(crate) const NAME_BYTES: usize = 16;
+    /// Bytes of all words.
+    pub(crate) const WORDS_BYTES: usize = NAME + NAME_BYTES;
     /// How long it waits before it looks whether it may go on.
     pub(crate) const PAUSE_NS: u32 = 1_000_000;
     /// How often it does.
     pub(crate) const LOOKS: u32 = 1000;
-    /// The third argument of the call in which it waits, which has no meaning for the kernel.
+    /// The first argument of the call in which it waits, ppoll(2), for which it has no meaning there.
     pub(crate) const MARK: u32 = 0x6d6f_7465;
-    /// Which argument the descriptor is, or an error below 0.
+    /// Which argument the descriptor is, or an error below 0: one without a meaning, too.
     pub(crate) const MADE: usize = 4;
+    /// Words on the thread's stack meanwhile, from its stack pointer on. Not 0 when it may go on: one more than the
+    /// steps that are to be done.
+    pub(crate) const GO: usize = 0;
+    /// Where in the file of the descriptor the list of them is: a multiple of a page.
+    pub(crate) const LIST: usize = 8;
+
+    /// A system call that is to be made, as it lies in the list: its fifth argument is the descriptor.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(C)]
+    pub(crate) struct Step {
+        /// Its number.
+        pub(crate) number: u64,
+        /// Its first four arguments.
+        pub(crate) arguments: [u64; 4],
+        /// The sixth.
+        pub(crate) offset: u64,
+        /// What it has to return, if more steps are to follow.
+        pub(crate) wanted: u64,
+        /// So that their number says how many bytes they are.
+        filler: u64,
+    }
+
+    impl Step {
+        pub(crate) const BYTES: usize = size_of::<Step>();
+
+        /// Maps a part of the file: whole pages, at an address where nothing is.
+        pub(crate) fn map(address: u64, len: u64, protection: i32, offset: u64) -> Step {
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE;
+            Step {
+                number: libc::SYS_mmap as u64,
+                arguments: [address, len, protection as u64, flags as u64],
+                offset,
+                // Kernels before 4.17 take the address for a wish.
+                wanted: address,
+                filler: 0,
+            }
+        }
+
+        /// Unmaps whole pages.
+        pub(crate) fn unmap(address: u64, len: u64) -> Step {
+            let number = libc::SYS_munmap as u64;
+            Step { number, arguments: [address, len, 0, 0], offset: 0, wanted: 0, filler: 0 }
+        }
+
+        /// As it lies in the list.
+        pub(crate) fn to_bytes(self) -> [u8; Step::BYTES] {
+            let [a, b, c, d] = self.arguments;
+            let words = [self.number, a, b, c, d, self.offset, self.wanted, self.filler];
+            let mut bytes = [0; Step::BYTES];
+            bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
+            bytes
+        }
+    }
 }

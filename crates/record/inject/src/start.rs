@@ -7,6 +7,7 @@
 //! are let go. So is one that loads something later in which there is: it is a process that runs then.
 
 use crate::arch::{BREAKPOINT, Registers};
+use crate::bare::{Bare, Prepared};
 use crate::error::Error;
 use crate::stop::Stopped;
 use crate::target::{Patience, Target, threads, tracer};
@@ -267,16 +268,33 @@ impl Held<'_> {
     }
 
     fn load(&self, plan: &[u8], registers: Registers) -> Result<Loaded, Error> {
-        let visit = Visit::open(self.pid)?;
-        let mut away = registers;
-        away.go(visit.prepare_start()?);
-        away.give(self.pid).map_err(Error::Forbidden)?;
-        ptrace::resume(self.pid, 0).map_err(Error::Forbidden)?;
+        let visit = match Visit::open(self.pid) {
+            Err(Error::NoLoader) if Bare::can(plan) => return self.count(plan, registers).map(Loaded::bare),
+            visit => visit?,
+        };
+        self.go_through(visit.prepare_start()?, registers)?;
         let load = Load { library: self.library, plan, place: "" };
         let done = visit.attend(load, self.patience);
         self.run_until(|state| state == State::Signal(libc::SIGTRAP))?;
         visit.end_start()?;
         done
+    }
+
+    fn count(&self, plan: &[u8], registers: Registers) -> Result<Bare, Error> {
+        let target = Target::any(self.pid)?;
+        let prepared = Prepared::new(&target, plan)?;
+        self.go_through(prepared.maker.prepare_start()?, registers)?;
+        let memory = prepared.maker.take(self.pid, |file| prepared.layout.fill(file), self.patience);
+        self.run_until(|state| state == State::Signal(libc::SIGTRAP))?;
+        prepared.maker.end_start()?;
+        prepared.begin_at_start(memory?)
+    }
+
+    /// Lets it go on at `code`, which ends with a breakpoint.
+    fn go_through(&self, code: u64, mut registers: Registers) -> Result<(), Error> {
+        registers.go(code);
+        registers.give(self.pid).map_err(Error::Forbidden)?;
+        ptrace::resume(self.pid, 0).map_err(Error::Forbidden)
     }
 
     /// Lets it go on until it stops so, by whatever signals.

@@ -2,11 +2,13 @@
 //! which the kernel sees to.
 
 use crate::arch::Registers;
-use crate::target::{Patience, errno};
+use crate::target::{Patience, Target, errno};
+use crate::thread;
 use mote_layout::join::{RESTART_BYTES, restart};
 use mote_sys::Errno;
 use mote_sys::ptrace::{self, State};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -40,11 +42,27 @@ impl Stopped {
     /// `ETIMEDOUT` when it does not stop; it is let go when the calling thread ends. `EPERM` when it is traced or may
     /// not be.
     pub(crate) fn stop(tid: i32, patience: &Patience<'_>) -> Result<Option<Stopped>, Errno> {
+        if Stopped::ask(tid)? { Stopped::asked(tid, patience) } else { Ok(None) }
+    }
+
+    /// Asks a thread to stop. Returns whether it is there.
+    ///
+    /// # Errors
+    /// `EPERM` when it is traced or may not be.
+    pub(crate) fn ask(tid: i32) -> Result<bool, Errno> {
         match ptrace::seize(tid) {
-            Err(Errno(libc::ESRCH)) => return Ok(None),
+            Err(Errno(libc::ESRCH)) => return Ok(false),
             seized => seized?,
         }
         ptrace::interrupt(tid).or_else(gone)?;
+        Ok(true)
+    }
+
+    /// One that was asked to stop, as [`Stopped::stop`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn asked(tid: i32, patience: &Patience<'_>) -> Result<Option<Stopped>, Errno> {
         let until = Instant::now() + STOPPING;
         let state = loop {
             match ptrace::state(tid) {
@@ -97,6 +115,26 @@ impl Stopped {
         Some(self.registers.call()?.number)
     }
 
+    /// What its registers hold.
+    pub(crate) fn words(&self) -> [u64; 16] {
+        self.registers.words()
+    }
+
+    /// Whether it is in a system call that waits.
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.registers.call().is_some_and(|call| call.number >= 0)
+    }
+
+    /// Which thread it is.
+    pub(crate) fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Whether it is in a call, which may be begun again.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted().is_some()
+    }
+
     /// Where it goes on.
     pub(crate) fn instruction(&self) -> u64 {
         self.registers.instruction()
@@ -105,6 +143,14 @@ impl Stopped {
     /// The stack pointer with which the thread was stopped.
     pub(crate) fn stack_pointer(&self) -> u64 {
         self.registers.stack_pointer()
+    }
+
+    /// The words of its stack, from the stack pointer on; `mappings` are those of its process, by address.
+    pub(crate) fn stack(&self, target: &Target, mappings: &[Range<u64>]) -> Vec<u64> {
+        let at = self.stack_pointer();
+        let behind = mappings.partition_point(|range| range.start <= at);
+        let own = behind.checked_sub(1).and_then(|last| mappings.get(last));
+        thread::stack(target.memory(), at, own.map_or(at, |range| range.end))
     }
 
     /// Lets it take signals that it has blocked, of a mask.
@@ -140,6 +186,15 @@ impl Stopped {
         let is_usual = self.registers.call().is_some() && !is_restart(self.registers.answer());
         is_usual
             && !ptrace::sequences(self.tid).is_ok_and(|area| is_in_sequence(memory, area, self.instruction()))
+    }
+
+    /// Has it go on elsewhere, where the same is done as here.
+    ///
+    /// # Errors
+    /// As ptrace(2); it goes on as it was.
+    pub(crate) fn go_on_at(&mut self, at: u64) -> Result<(), Errno> {
+        self.registers.set_instruction(at);
+        self.registers.give(self.tid)
     }
 
     /// Leads it through `code`, which goes back by itself. The word on its stack, below what it uses, changes nothing.

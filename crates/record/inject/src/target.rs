@@ -95,6 +95,11 @@ impl Target {
         Target::checked(pid, open_memory(pid)?, Vec::new())
     }
 
+    /// A process that was touched before, in whatever state it is.
+    pub(crate) fn whatever_it_does(pid: i32) -> Result<Target, Error> {
+        Ok(Target { pid, memory: open_memory(pid)?, points: Vec::new() })
+    }
+
     fn checked(pid: i32, memory: File, points: Vec<JoinPoint>) -> Result<Target, Error> {
         if !arch::can_keep_registers() {
             return Err(Error::LosesRegisters);
@@ -316,9 +321,8 @@ impl Target {
     }
 
     fn rank(&self, tid: i32) -> Option<Rank> {
-        // One of ours has descriptors of its own, and so would the thread that it makes.
-        let name = mapped::table(&format!("/proc/{}/task/{tid}/comm", self.pid));
-        if name.trim_end() == OURS {
+        // It has descriptors of its own, and so would the thread that it makes.
+        if is_ours(self.pid, tid) {
             return None;
         }
         let line = fs::read_to_string(format!("/proc/{}/task/{tid}/syscall", self.pid)).ok()?;
@@ -375,6 +379,11 @@ impl Target {
 pub(crate) fn threads(pid: i32) -> io::Result<impl Iterator<Item = i32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
+/// Whether a thread of a process is one that the library has made there, by its name.
+pub(crate) fn is_ours(pid: i32, tid: i32) -> bool {
+    mapped::table(&format!("/proc/{pid}/task/{tid}/comm")).trim_end() == OURS
 }
 
 /// Whether it is a thread of the kernel: it never had memory of its own.

@@ -167,20 +167,26 @@ impl Call {
 
 /// Whether there is a signal's frame on the stack, from the stack pointer on.
 pub(crate) fn has_signal_frame(memory: &File, stack_pointer: u64) -> bool {
-    let mut stack = vec![0; STACK_MAX];
+    stack(memory, stack_pointer, u64::MAX).into_iter().any(is_signal_frame)
+}
+
+/// The words of a stack, from the stack pointer on, up to where its mapping ends: behind it may be another thread's.
+pub(crate) fn stack(memory: &File, stack_pointer: u64, end: u64) -> Vec<u64> {
+    let most =
+        usize::try_from(end.saturating_sub(stack_pointer)).map_or(STACK_MAX, |most| most.min(STACK_MAX));
+    let mut stack = vec![0; most];
     let mut len = 0;
     // Up to the stack's end, which is somewhere in between: page by page.
-    while len < STACK_MAX {
+    while len < most {
         let at = stack_pointer.saturating_add(len as u64);
         let to_page_end = PAGE_BYTES - at as usize % PAGE_BYTES;
-        let Some(into) = stack.get_mut(len..STACK_MAX.min(len + to_page_end)) else { break };
+        let Some(into) = stack.get_mut(len..most.min(len + to_page_end)) else { break };
         match memory.read_at(into, at) {
             Ok(read) if read > 0 => len += read,
             _ => break,
         }
     }
-    let words = stack.get(..len).unwrap_or(&[]).as_chunks::<8>().0;
-    words.iter().any(|word| is_signal_frame(u64::from_le_bytes(*word)))
+    stack.get(..len).unwrap_or(&[]).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
 #[cfg(test)]

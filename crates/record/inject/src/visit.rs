@@ -15,6 +15,8 @@
 //! As there, a recorder that is killed at any step leaves the process running.
 
 use crate::arch::visit as code;
+use crate::bare::Bare;
+use crate::elsewhere::Leaving;
 use crate::error::Error;
 use crate::image::{self, Room};
 use crate::placed::Placed;
@@ -22,16 +24,26 @@ use crate::shared::{area, words};
 use crate::stop::{Stopped, Waiting};
 use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
 use mote_layout::functions::{Plan, RESERVED_AT};
+use mote_layout::retired::{RELEASE, RETIRE, RETIRED_AT};
 use mote_symbol::mapped;
 use mote_sys::Errno;
 use mote_sys::signal::TRAPS;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// How long loading is waited for: the library tells the session of each function, and switches all that it wants.
 const ATTENDING: Duration = Duration::from_secs(60);
+
+/// Most pieces of that code: a process has no more mappings.
+const PIECES_MAX: u64 = 1 << 20;
+/// The library's functions that are called.
+const FUNCTIONS: [&str; 2] = ["mote_load_functions", "mote_join_"];
+
+/// A function that other C libraries do not have, for which the library is not built.
+const OF_GLIBC: &str = "gnu_get_libc_version";
 
 /// What is loaded into a process.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +64,21 @@ pub struct Visit {
 }
 
 /// What has come of a load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Loaded {
     /// Functions that are there for this plan: those that other sessions have on for something else are not.
     pub functions: u64,
     /// The process was in a session before: this one, or another.
     pub is_in_one: bool,
+    /// It has no library; its calls are counted without.
+    pub bare: Option<Bare>,
+}
+
+impl Loaded {
+    /// What has come of counting calls without a library.
+    pub fn bare(bare: Bare) -> Loaded {
+        Loaded { functions: bare.functions() as u64, is_in_one: false, bare: Some(bare) }
+    }
 }
 
 impl Visit {
@@ -69,7 +90,8 @@ impl Visit {
     pub fn open(pid: i32) -> Result<Visit, Error> {
         let target = Target::any(pid)?;
         let own = (code::code(), code::words_at());
-        let image = image::read(pid.unsigned_abs(), target.memory(), &words::FUNCTIONS, own)?;
+        let needed = [&words::FUNCTIONS[..], &[OF_GLIBC]].concat();
+        let image = image::read(pid.unsigned_abs(), target.memory(), &needed, own)?;
         Ok(Visit { target, room: image.room, area: image.hole })
     }
 
@@ -81,10 +103,11 @@ impl Visit {
         self.target.lock(patience)?;
         let loaded = self.load_locked(load, patience);
         self.target.unlock();
-        loaded
+        loaded.map(|(loaded, _)| loaded)
     }
 
-    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<Loaded, Error> {
+    /// Returns the plan's file, too.
+    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, File), Error> {
         self.target.check()?;
         let number = fresh_number().map_err(|why| Error::Forbidden(errno(&why)))?;
         let entry = self.room.address + mote_layout::join::RESTART_BYTES;
@@ -97,12 +120,58 @@ impl Visit {
             self.put_code(waiting.kind)
         };
         let sent = self.target.send((entry, number), &tell, patience.at_most(LOOKING))?;
-        let done = self.attend(load, patience.at_most(ATTENDING));
+        let done = self.attend_to(load, patience.at_most(ATTENDING));
         match done {
             Err(Error::Silent(_) | Error::Over) => take_back(entry, &sent),
             _ => self.placed().remove(&patience, &sent)?,
         }
         done
+    }
+
+    /// Has the code of earlier plans taken away, if no session has the process; false when threads of it were not seen
+    /// elsewhere in time, and where the process has no library of ours, or another one.
+    ///
+    /// # Errors
+    /// [`Error`]; the process goes on as before.
+    ///
+    /// # Cost
+    /// Two loads, and stops each thread for some 0.1 ms.
+    pub fn reclaim(&self, library: &[u8], patience: Patience<'_>) -> Result<bool, Error> {
+        self.target.lock(patience)?;
+        let reclaimed = self.reclaim_locked(library, patience);
+        self.target.unlock();
+        reclaimed
+    }
+
+    fn reclaim_locked(&self, library: &[u8], patience: Patience<'_>) -> Result<bool, Error> {
+        let (pid, memory) = (self.target.pid().unsigned_abs(), self.target.memory());
+        if image::loaded(pid, memory, library, FUNCTIONS).is_none() {
+            return Ok(false);
+        }
+        let number = fresh_number().map_err(|why| Error::Forbidden(errno(&why)))?;
+        let ask = |what: u64| {
+            let plan = [what, number].map(u64::to_le_bytes);
+            self.load_locked(Load { library, plan: plan.as_flattened(), place: "" }, patience)
+        };
+        let (retired, answer) = match ask(RETIRE) {
+            // A session has it.
+            Err(Error::Refused(Errno(libc::EBUSY))) => return Ok(false),
+            retired => retired?,
+        };
+        if retired.functions == 0 {
+            return Ok(true);
+        }
+        let pairs = retired_code(&answer, retired.functions);
+        let (stubs, code) = pairs.split_first().ok_or(Error::Refused(Errno(libc::EINVAL)))?;
+        let own = image::ours(pid).into_iter().map(|(range, _)| range).collect();
+        let leaving = Leaving::new(code.to_vec(), own, stubs.clone());
+        if !leaving.wait(&self.target, &patience)? {
+            return Ok(false);
+        }
+        match ask(RELEASE) {
+            Err(Error::Refused(Errno(libc::ESTALE))) => Ok(false),
+            released => released.map(|_| true),
+        }
     }
 
     /// Where a thread goes that is stopped at the program's begin; the code is there then.
@@ -118,6 +187,20 @@ impl Visit {
 
     /// Fills the files, and waits for what the process makes of them.
     pub(crate) fn attend(&self, load: Load<'_>, patience: Patience<'_>) -> Result<Loaded, Error> {
+        self.attend_to(load, patience).map(|(loaded, _)| loaded)
+    }
+
+    /// Returns the plan's file, too.
+    fn attend_to(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, File), Error> {
+        let done = self.attend_until_done(load, patience);
+        // The memory goes; it may have gone with the process.
+        if !matches!(done, Err(Error::Silent(_) | Error::Over)) {
+            let _ = self.write(area::STATE, &area::TAKEN.to_le_bytes());
+        }
+        done
+    }
+
+    fn attend_until_done(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, File), Error> {
         let silent = || Error::Silent(ATTENDING.as_secs());
         // Nothing is there before it is mapped.
         while self.word(area::STATE).unwrap_or(0) as u32 != area::FILES {
@@ -129,18 +212,8 @@ impl Visit {
             self.target.check()?;
             patience.wait(silent())?;
         }
-        for (fd, path, bytes) in [
-            (area::LIBRARY, area::LIBRARY_PATH, load.library),
-            (area::PLAN, area::PLAN_PATH, &reserved(load.plan)),
-        ] {
-            let fd = self.word(fd)? as i64;
-            if fd < 0 {
-                return Err(Error::Refused(Errno(fd.unsigned_abs() as i32)));
-            }
-            let file = OpenOptions::new().write(true).open(format!("/proc/{}/fd/{fd}", self.target.pid()));
-            file.and_then(|mut file| file.write_all(bytes)).map_err(|why| Error::Forbidden(errno(&why)))?;
-            self.write(path, format!("/proc/self/fd/{fd}\0").as_bytes())?;
-        }
+        self.fill((area::LIBRARY, area::LIBRARY_PATH), load.library)?;
+        let file = self.fill((area::PLAN, area::PLAN_PATH), &reserved(load.plan))?;
         let memories = Plan::parse(load.plan).map_or(0, |plan| plan.memories().count());
         self.write(area::PLAN_BYTES, &(load.plan.len() as u64).to_le_bytes())?;
         self.write(area::PLAN_MEMORIES, &(memories as u64).to_le_bytes())?;
@@ -151,7 +224,7 @@ impl Visit {
         self.write(area::PLACE, &[place, &[0]].concat())?;
         // A library of ours that another recorder has loaded meanwhile is used. No thread is held while we look for it.
         let (pid, memory) = (self.target.pid().unsigned_abs(), self.target.memory());
-        let loaded = image::loaded(pid, memory, load.library, ["mote_load_functions", "mote_join_"]);
+        let loaded = image::loaded(pid, memory, load.library, FUNCTIONS);
         let loaded = loaded.unwrap_or_default().map(u64::to_le_bytes);
         let at = self.room.address + (code::words_at() + words::LOAD_FUNCTIONS) as u64;
         self.placed().write_at(at, loaded.as_flattened())?;
@@ -175,8 +248,22 @@ impl Visit {
         match [functions, joined].into_iter().find(|result| *result < 0 && !(is_in_one && *result == joined))
         {
             Some(error) => Err(Error::Refused(Errno(error.unsigned_abs() as i32))),
-            None => Ok(Loaded { functions: functions.unsigned_abs(), is_in_one }),
+            None => Ok((Loaded { functions: functions.unsigned_abs(), is_in_one, bare: None }, file)),
         }
+    }
+
+    /// Fills one of the process's files, and tells it the path.
+    fn fill(&self, (fd, path): (usize, usize), bytes: &[u8]) -> Result<File, Error> {
+        let fd = self.word(fd)? as i64;
+        if fd < 0 {
+            return Err(Error::Refused(Errno(fd.unsigned_abs() as i32)));
+        }
+        let file = format!("/proc/{}/fd/{fd}", self.target.pid());
+        let file = OpenOptions::new().read(true).write(true).open(file);
+        let filled = file.and_then(|mut file| file.write_all(bytes).map(|()| file));
+        let file = filled.map_err(|why| Error::Forbidden(errno(&why)))?;
+        self.write(path, format!("/proc/self/fd/{fd}\0").as_bytes())?;
+        Ok(file)
     }
 
     /// Why the dynamic linker has not loaded the library.
@@ -192,7 +279,8 @@ impl Visit {
     /// Writes the code with its words, but for those of a library that is there already.
     fn put_code(&self, kind: u64) -> Result<(), Error> {
         let mut bytes = code::code().to_vec();
-        let words = [&[self.area], &self.room.functions[..], &[kind]].concat();
+        let functions = self.room.functions.get(..words::FUNCTIONS.len()).unwrap_or_default();
+        let words = [&[self.area], functions, &[kind]].concat();
         for (word, to) in
             words.iter().zip(bytes.get_mut(code::words_at()..).unwrap_or_default().chunks_mut(8))
         {
@@ -226,6 +314,14 @@ fn reserved(plan: &[u8]) -> Vec<u8> {
         *word = 1;
     }
     plan
+}
+
+/// Where the stubs are, and the code of plans that were given up, as the library has written it: of so many pieces.
+fn retired_code(answer: &File, pieces: u64) -> Vec<Range<u64>> {
+    let mut bytes = vec![0; 16 * (1 + pieces.min(PIECES_MAX) as usize)];
+    let read = answer.read_at(&mut bytes, RETIRED_AT as u64).unwrap_or(0);
+    let words = bytes.get(..read).unwrap_or_default().as_chunks::<8>().0.as_chunks::<2>().0;
+    words.iter().map(|[begin, end]| u64::from_le_bytes(*begin)..u64::from_le_bytes(*end)).collect()
 }
 
 /// Whether a library of ours was loaded into a process before.

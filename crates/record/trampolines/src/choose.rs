@@ -145,6 +145,8 @@ pub fn choose(
     known: &HashSet<FileId>,
 ) -> Result<Choice, Nothing> {
     let Wanted { patterns, asked, callers, callers_number, lists, calls, number, tick } = wanted;
+    // Else the process would keep account of samples that it never takes.
+    let sampling = asked.sampling.filter(|_| asked.patterns > 0);
     let mut files = known.clone();
     let (objects, _) = Object::of_process(pid, lists, &mut files);
     let objects: Vec<Object> = objects.into_iter().filter(|object| !is_ours(object)).collect();
@@ -165,13 +167,13 @@ pub fn choose(
     leave_alone(&mut chosen, calls, &known, &mut refused);
     let mut space = Space::of(pid).map_err(|_| Nothing::Closed)?;
     let codes: Vec<Vec<u8>> = chosen.iter().map(|(object, function, _)| code_of(object, function)).collect();
-    let (requests, undeclared) = requested(&chosen, &codes, (calls, asked.sampling), callers, &known);
+    let (requests, undeclared) = requested(&chosen, &codes, (calls, sampling), callers, &known);
     // A breakpoint would kill a thread that comes by with SIGTRAP blocked.
     let planned = plan_jumps(
         &requests,
         &mut space,
         tick,
-        (calls, asked.sampling, number),
+        (calls, sampling, number),
         (if callers.is_empty() { 0 } else { callers_number }, known),
     );
     for (_, why) in &planned.refused {

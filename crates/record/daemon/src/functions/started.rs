@@ -1,6 +1,6 @@
 //! Programs that a command begins as, and that it starts: which of them get probes, and when.
 
-use super::{Functions, not_loaded, said};
+use super::{Functions, not_loaded};
 use crate::process;
 use crate::registration::attached::Report;
 use mote_inject::{Loaded, Starts, Wish};
@@ -109,7 +109,7 @@ impl Starts for Started<'_> {
         let said = match loaded {
             Ok(loaded) => Ok(choice.map_or_else(String::new, |choice| {
                 self.functions.note(pid, &choice.files);
-                said(&format!("process {pid}"), &choice, loaded.functions)
+                self.functions.said(&format!("process {pid}"), pid, &choice, loaded)
             })),
             Err(why) => Err(not_loaded(why)),
         };

@@ -21,6 +21,7 @@ impl Recorder<'_> {
         self.outcome.duration_ns = self.clock.duration_ns();
         self.output.look_at_owners(&self.peers, usize::MAX);
         self.subjects.tell_over();
+        self.subjects.end_bare().into_iter().for_each(|problem| self.problem(problem));
         let missing = self.subjects.missing(&self.options, true);
         missing.into_iter().for_each(|problem| self.problem(problem));
         let remarks = self.kernel.end();

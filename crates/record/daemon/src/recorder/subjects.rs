@@ -78,6 +78,11 @@ impl Subjects {
         self.attached.open_probed();
     }
 
+    /// Takes probes away that would stay otherwise. Returns what went wrong.
+    pub(crate) fn end_bare(&self) -> Vec<String> {
+        self.functions.iter().flat_map(|functions| functions.end_bare()).collect()
+    }
+
     /// Whether threads of ours are still at work in processes that were to be brought.
     pub(crate) fn is_joining(&self) -> bool {
         self.attached.is_busy()
@@ -195,7 +200,7 @@ impl Subjects {
         let asking = if asks_others { self.asking(listeners, pid)? } else { None };
         self.remember(functions);
         functions.ask_of(pid);
-        let functions = functions.clone();
+        let (functions, awaited) = (functions.clone(), self.awaited.clone());
         let command = self.command.as_ref().filter(|command| command.id().cast_signed() == pid);
         let is_traced = command.map(Command::trace);
         let trace = move |traced: bool| {
@@ -206,6 +211,9 @@ impl Subjects {
             let joined = functions.join(pid, &place, patience);
             trace(false);
             let Joined { said, is_in_another } = joined?;
+            if functions.are_counted_bare_in(pid) {
+                awaited.came(pid);
+            }
             let Some((_, ask)) = asking.filter(|_| is_in_another) else { return Ok(said) };
             match passed_on(&ask, patience) {
                 Some(answers) => {
@@ -307,7 +315,9 @@ impl Subjects {
     pub(crate) fn have_come(&mut self, session: &Session) -> bool {
         let attached = &mut self.attached;
         let is_alive = |pid: i32| attached.alive.iter().any(|(known, _)| *known == pid);
-        attached.expected.retain(|pid| is_alive(*pid) && !session.is_recorded(*pid));
+        let functions = &self.functions;
+        let is_bare = |pid: i32| functions.iter().any(|functions| functions.are_counted_bare_in(pid));
+        attached.expected.retain(|pid| is_alive(*pid) && !session.is_recorded(*pid) && !is_bare(*pid));
         attached.expected.is_empty()
     }
 

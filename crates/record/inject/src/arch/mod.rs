@@ -7,8 +7,10 @@
 //! | `Registers` | the registers of a stopped thread: its call, and where it goes |
 //! | `BREAKPOINT` | an instruction that stops a traced thread |
 //! | `visit` | the code that loads a library into a program that has none of ours, and where in it things are |
-//! | `track` | the code that makes a userfaultfd(2) there |
+//! | `descriptor` | the code that makes a descriptor there, and system calls by a list in what it is of |
+//! | `counting` | the code that counts a call where no library of ours is |
 //! | `is_signal_frame` | whether a word of a stack shows that a signal's frame is there |
+//! | `interrupted` | what signals have interrupted whose frames are on a stack |
 //!
 //! A second processor is a second folder, and its line in the list below.
 
@@ -16,7 +18,8 @@
 mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    BREAKPOINT, KEEPS_REGISTERS, Registers, can_keep_registers, is_signal_frame, track, visit,
+    BREAKPOINT, KEEPS_REGISTERS, Registers, can_keep_registers, counting, descriptor, interrupted,
+    is_signal_frame, visit,
 };
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -107,7 +107,8 @@ macro_rules! go_back {
 
 use {block_signals, end_call, go_back, unblock_signals};
 
-pub(crate) mod track;
+pub(crate) mod counting;
+pub(crate) mod descriptor;
 pub(crate) mod visit;
 
 /// The code between two labels.
@@ -147,6 +148,22 @@ pub(crate) fn can_keep_registers() -> bool {
 /// Whether this word of a stack is of a signal's frame: it has segments at a fixed place.
 pub(crate) fn is_signal_frame(word: u64) -> bool {
     word == SEGMENTS
+}
+
+/// What signals have interrupted whose frames are among these words of a stack, which begins at `at`: where each goes
+/// on, and what its registers hold (`struct sigcontext`: `r8` to `rsp`, `rip`, flags, segments, four words, and where
+/// the vector registers are, which is behind it and a multiple of 64: arch/x86/kernel/signal.c, `get_sigframe`). What
+/// is left of frames that have gone has not all of that, as a rule.
+pub(crate) fn interrupted(at: u64, stack: &[u64]) -> impl Iterator<Item = (u64, &[u64])> {
+    const REGISTERS: usize = 16;
+    const WORDS: usize = REGISTERS + 8;
+    const VECTORS_BEHIND: u64 = 1024;
+    (at..).step_by(8).zip(stack.windows(WORDS)).filter_map(|(at, words)| {
+        let (registers, rest) = words.split_at_checked(REGISTERS)?;
+        let [instruction, _, segments, .., vectors] = rest else { return None };
+        let is_whole = vectors.wrapping_sub(at) < VECTORS_BEHIND && vectors.is_multiple_of(64);
+        (is_signal_frame(*segments) && is_whole).then_some((*instruction, registers))
+    })
 }
 
 /// The registers of a stopped thread.
@@ -195,6 +212,13 @@ impl Registers {
     /// Where it goes on: behind the instruction of a call that it waits in.
     pub(crate) fn instruction(&self) -> u64 {
         self.0.rip
+    }
+
+    /// The registers that may hold an address.
+    pub(crate) fn words(&self) -> [u64; 16] {
+        let libc::user_regs_struct { rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, .. } = self.0;
+        let libc::user_regs_struct { r8, r9, r10, r11, r12, r13, r14, r15, .. } = self.0;
+        [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15]
     }
 
     /// Has it go on there.

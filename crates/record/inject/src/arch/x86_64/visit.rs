@@ -6,7 +6,8 @@
 //! has made, and loads the first, which is the library, by the dynamic linker. A thread that is stopped at the
 //! program's begin, where no lock is held, may do that work itself.
 //!
-//! All is in `shared::words` (what the recorder fills in before) and `shared::area` (memory that the code maps).
+//! All is in `shared::words` (what the recorder fills in before) and `shared::area` (memory that the code maps, and
+//! unmaps when the recorder has read what came of it).
 
 use crate::shared::{area, words};
 use core::arch::global_asm;
@@ -242,6 +243,24 @@ global_asm!(
     "mov edi, [rbx + {plan}]",
     "syscall",
     "mov [rbx + {state}], ebp",
+    // Until the recorder has read it, and the thread that was sent is back: then the memory goes.
+    "mov ebp, {looks}",
+    "41:",
+    "mov eax, {nanosleep}",
+    "lea rdi, [rip + 23f]",
+    "xor esi, esi",
+    "syscall",
+    "dec ebp",
+    "jz 42f",
+    "cmp dword ptr [rbx + {state}], {taken}",
+    "jne 41b",
+    "cmp dword ptr [rbx + {left}], 0",
+    "je 41b",
+    "mov eax, {munmap}",
+    "mov rdi, rbx",
+    "mov esi, {area_bytes}",
+    "syscall",
+    "42:",
     "add rsp, 8",
     "pop r13",
     "pop r12",
@@ -261,6 +280,7 @@ global_asm!(
     "and rsp, -16",
     "call 7b",
     "jne 18f",
+    "mov dword ptr [rbx + {left}], 1",
     "mov rdi, rbx",
     "call 6b",
     "18:",
@@ -348,6 +368,7 @@ global_asm!(
     waits = const area::WAITS,
     join = const area::JOIN,
     done = const area::DONE,
+    taken = const area::TAKEN,
     failed = const area::FAILED,
     looks = const area::LOOKS,
 );

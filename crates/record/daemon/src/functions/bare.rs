@@ -1,0 +1,68 @@
+//! Processes that count calls without the library: their probes know of no recording, and are taken away by us.
+
+use mote_inject::{Bare, LeftOff, Patience};
+use mote_words::counted_grouped;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long taking them away may take.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// Those of a recording, each with what was written there.
+#[derive(Debug, Default)]
+pub(super) struct BareProcesses(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    all: Vec<(i32, Bare)>,
+    is_over: bool,
+}
+
+impl BareProcesses {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One that comes when the recording has ended has its probes taken away again.
+    pub(super) fn add(&self, pid: i32, bare: Bare) {
+        let inner = &mut *self.inner();
+        if inner.is_over {
+            let _ = end(&bare);
+        } else {
+            inner.all.push((pid, bare));
+        }
+    }
+
+    pub(super) fn has(&self, pid: i32) -> bool {
+        self.inner().all.iter().any(|(known, _)| *known == pid)
+    }
+
+    /// Takes their probes away, and those of their children. Returns what went wrong.
+    pub(super) fn end(&self) -> Vec<String> {
+        let inner = &mut *self.inner();
+        inner.is_over = true;
+        let why = |(pid, why): (i32, mote_inject::Error)| {
+            format!("the probes in process {pid} were not taken away, and count on: {why}")
+        };
+        inner.all.drain(..).filter_map(|(_, bare)| end(&bare).err().map(why)).collect()
+    }
+}
+
+fn end(bare: &Bare) -> Result<(), (i32, mote_inject::Error)> {
+    bare.end(Patience { until: Instant::now() + ENDING, over: &AtomicBool::new(false) })
+}
+
+/// What is to be said of such a process, behind what is said of its functions.
+pub(super) fn remark(bare: &Bare) -> String {
+    let LeftOff { busy, changed } = bare.left_off();
+    let left_off = [
+        (busy, "in which threads stand"),
+        (changed, "whose calls another recording counts, or one that was killed did"),
+    ];
+    let nothing = left_off.into_iter().filter(|(count, _)| *count > 0).map(|(count, why)| {
+        format!("; nothing of {}, {why}", counted_grouped(count as u64, "function", "functions"))
+    });
+    let stops = "; it loads no library: all of its threads were stopped for that, and will be at the end";
+    nothing.chain([stops.to_owned()]).collect()
+}
