@@ -48,6 +48,12 @@ pub fn allocate(fd: &Fd, offset: u64, len: u64) -> Result<()> {
         .map(drop)
 }
 
+/// True when `fd` is memory: a memfd, or a file of tmpfs. Whatever it is, the call does not wait.
+pub fn is_memory(fd: &Fd) -> bool {
+    // SAFETY: fcntl(F_GET_SEALS) touches no memory.
+    unsafe { syscall(libc::SYS_fcntl, [fd.raw() as usize, libc::F_GET_SEALS as usize, 0, 0, 0, 0]) }.is_ok()
+}
+
 /// True when `fd` is a memfd that can no longer shrink.
 pub fn cannot_shrink(fd: &Fd) -> bool {
     // SAFETY: fcntl(F_GET_SEALS) touches no memory.

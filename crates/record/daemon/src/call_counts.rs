@@ -34,6 +34,22 @@ struct Counted {
     functions: CountedFunctions,
     /// The memory of each process that has asked.
     files: Vec<Fd>,
+    /// What was counted in memory that has gone, word by word.
+    settled: Vec<u64>,
+}
+
+impl Counted {
+    /// What was counted so far, word by word.
+    fn sums(&self) -> Vec<u64> {
+        let mut sums = self.settled.clone();
+        sums.resize(self.functions.names.len() * self.functions.counting.words(), 0);
+        for file in &self.files {
+            for row in 0..self.functions.counts.rows {
+                add_row(file, row * self.functions.counts.row_bytes, &mut sums);
+            }
+        }
+        sums
+    }
 }
 
 /// How often a function was called, and how many of these calls have ended.
@@ -47,7 +63,7 @@ impl CallCounts {
     /// Knows a plan by its number, before a process has it.
     pub(crate) fn add(&self, functions: CountedFunctions) {
         let number = functions.counts.number;
-        self.inner().plans.insert(number, Counted { functions, files: Vec::new() });
+        self.inner().plans.insert(number, Counted { functions, files: Vec::new(), settled: Vec::new() });
     }
 
     /// Memory for the counts of a process; `None` when the plan is not known here.
@@ -56,7 +72,7 @@ impl CallCounts {
     /// `ENOMEM`, `ENOSPC`, `EMFILE`.
     pub(crate) fn make(&self, number: u64) -> Option<Result<i32>> {
         let Inner { plans, bytes: all } = &mut *self.inner();
-        let Counted { functions, files } = plans.get_mut(&number)?;
+        let Counted { functions, files, .. } = plans.get_mut(&number)?;
         let bytes = functions.counts.bytes()? as u64;
         if *all + bytes > BYTES_MAX {
             return Some(Err(Errno(libc::ENOMEM)));
@@ -69,11 +85,19 @@ impl CallCounts {
         }))
     }
 
-    /// Knows memory in which a process counts that was made for that by itself. It need not be what it should be: what
-    /// cannot be read is 0.
+    /// Knows memory in which a process counts that was made for that by itself, of which it uses one row. It need not
+    /// be what it should be: what cannot be read is 0.
     pub(crate) fn adopt(&self, number: u64, memory: Fd) {
         if let Some(counted) = self.inner().plans.get_mut(&number) {
             counted.files.push(memory);
+        }
+    }
+
+    /// Nothing is counted any more in the memory that a plan has: keeps what was, and lets the memory go.
+    pub(crate) fn settle(&self, number: u64) {
+        if let Some(counted) = self.inner().plans.get_mut(&number) {
+            counted.settled = counted.sums();
+            counted.files.clear();
         }
     }
 
@@ -84,15 +108,10 @@ impl CallCounts {
     pub(crate) fn add_to(&self, all: &mut BTreeMap<String, Calls>) -> bool {
         let inner = self.inner();
         let mut returns = false;
-        for Counted { functions, files } in inner.plans.values() {
+        for counted in inner.plans.values() {
+            let functions = &counted.functions;
             returns |= functions.counting.returns;
-            let words = functions.counting.words();
-            let mut sums = vec![0_u64; functions.names.len() * words];
-            for file in files {
-                for row in 0..functions.counts.rows {
-                    add_row(file, row * functions.counts.row_bytes, &mut sums);
-                }
-            }
+            let (words, sums) = (functions.counting.words(), counted.sums());
             for (name, counts) in functions.names.iter().zip(sums.chunks_exact(words)) {
                 let entries = counts.first().copied().unwrap_or(0);
                 let ended = counts.get(1).copied().unwrap_or(0);
@@ -167,6 +186,8 @@ mod tests {
                 }
             }
         }
+        all.settle(7);
+        assert!(all.inner().plans[&7].files.is_empty(), "what was counted stays");
         let shown = aggregate(std::iter::once(&all)).expect("some");
         let Content::Counts(table) = shown.content else { panic!("no counts") };
         let [row] = table.rows.as_slice() else { panic!("{table:?}") };

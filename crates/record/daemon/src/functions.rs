@@ -324,11 +324,13 @@ impl Functions {
     fn said(&self, whole: &str, pid: i32, choice: &Choice, loaded: Loaded) -> String {
         let Some(bare) = loaded.bare else { return said(whole, choice, loaded.functions) };
         let text = said(whole, choice, choice.probes as u64) + &bare::remark(&bare);
-        if let Ok(memory) = mote_sys::fd::duplicate(bare.memory()) {
-            self.counts.adopt(bare.number(), memory);
+        let kept = mote_sys::fd::duplicate(bare.memory());
+        let kept = kept.map(|memory| self.counts.adopt(bare.number(), memory));
+        let kept = kept.map_err(|why| format!("its counts cannot be read: {why}"));
+        match kept.and(self.bare.add(pid, bare, &self.counts)) {
+            Ok(()) => text,
+            Err(why) => format!("{text}; {why}"),
         }
-        self.bare.add(pid, bare);
-        text
     }
 
     /// What is counted of their calls.

@@ -22,12 +22,12 @@
 
 use crate::arch::counting;
 use crate::descriptor::{Made, Maker, Steps};
-use crate::elsewhere::Leaving;
+use crate::elsewhere::{Leaving, has_child};
 use crate::error::Error;
 use crate::halt::Halted;
 use crate::image;
 use crate::shared::descriptor::Step;
-use crate::target::{Patience, Target, apart};
+use crate::target::{Patience, Target, apart, threads};
 use mote_layout::functions::{CODE_AT, COUNT_BYTES, JUMP_BYTES, Plan, RECORD_AT, Scope, Value};
 use mote_symbol::mapped;
 use mote_sys::fd::{self, Fd};
@@ -103,7 +103,13 @@ impl Bare {
         let target = Target::any(pid)?;
         let prepared = Prepared::new(&target, plan)?;
         let memory = prepared.maker.make(|file| prepared.layout.fill(file), patience)?;
-        prepared.begin(memory, patience)
+        let inode = fd::identity(memory.raw()).map_err(Error::Forbidden)?.inode;
+        let bare = prepared.none_yet(memory);
+        let (row, code) = (bare.row.clone(), bare.code.clone());
+        prepared.begin(bare, patience).inspect_err(|_| {
+            // Nothing leads there. It does no harm if it stays.
+            let _ = unmap(&target, inode, std::iter::once(&row).chain(&code), patience);
+        })
     }
 
     /// Where calls are counted: rows of words, as a plan's [`mote_layout::functions::Counts`] say, of which only the
@@ -136,44 +142,89 @@ impl Bare {
     /// # Cost
     /// Reads the mappings of all processes.
     pub fn end(&self, patience: Patience<'_>) -> Result<(), (i32, Error)> {
-        let inode = fd::identity(self.memory.raw()).map_err(|why| (0, Error::Forbidden(why)))?.inode;
-        let ended =
-            holders(inode).into_iter().map(|pid| match self.end_in(pid, &patience.at_most(WRITING)) {
-                Ok(()) | Err(Error::Ended) => Ok(()),
-                Err(why) => Err((pid, why)),
-            });
-        // Of all, whatever comes of one.
-        ended.collect::<Vec<_>>().into_iter().collect()
+        let inode = self.inode().map_err(|why| (0, why))?;
+        let (mut done, mut first) = (BTreeSet::new(), Ok(()));
+        // Some are forked meanwhile.
+        loop {
+            let holders = self.holders(inode);
+            let left: Vec<i32> = holders.iter().copied().filter(|pid| !done.contains(pid)).collect();
+            if left.is_empty() {
+                return first;
+            }
+            // A child that has its parent's memory for a moment (vfork) is waited for: its parent's threads run.
+            if holders.iter().any(|pid| is_a_parent(*pid)) && !patience.is_over() {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            for pid in left {
+                done.insert(pid);
+                match self.end_in(pid, inode, &patience) {
+                    Ok(()) | Err(Error::Ended | Error::Replaced) => {}
+                    Err(why) => first = first.and(Err((pid, why))),
+                }
+            }
+        }
     }
 
-    fn end_in(&self, pid: i32, patience: &Patience<'_>) -> Result<(), Error> {
+    /// Whether a process has the counts: the one that they were made for, or a child.
+    pub fn has_holder(&self) -> bool {
+        self.inode().is_ok_and(|inode| !self.holders(inode).is_empty())
+    }
+
+    fn inode(&self) -> Result<u64, Error> {
+        fd::identity(self.memory.raw()).map(|file| file.inode).map_err(Error::Forbidden)
+    }
+
+    /// The processes that have mapped all of it, where it was mapped: nobody else has it by being given the file.
+    fn holders(&self, inode: u64) -> Vec<i32> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| are_mapped(*pid, inode, self.ranges())).collect()
+    }
+
+    /// Counts and code, as they lie in the processes.
+    fn ranges(&self) -> impl Iterator<Item = &Range<u64>> {
+        std::iter::once(&self.row).chain(&self.code)
+    }
+
+    fn end_in(&self, pid: i32, inode: u64, patience: &Patience<'_>) -> Result<(), Error> {
         let target = Target::whatever_it_does(pid)?;
         let back: Vec<Change> = self.changes.iter().map(|change| change.back()).collect();
-        let leaving = Leaving::new(self.code.clone(), Vec::new(), 0..0);
         let put_back = || {
-            let _halted = Halted::new(&target, patience)?;
-            write(target.memory(), &back).map_err(|_| target.why_not())
+            let _halted = Halted::new(&target, &patience.at_most(WRITING))?;
+            write(target.memory(), &back, &mut Vec::new()).map_err(|_| target.why_not())
         };
         apart(put_back).unwrap_or(Err(Error::Over))?;
         // It does no harm if it stays.
-        if leaving.wait(&target, patience)? {
-            let _ = self.unmap(&target, *patience);
+        if Leaving::new(self.code.clone()).wait(&target, patience)? {
+            let _ = unmap(&target, inode, self.ranges(), *patience);
         }
         Ok(())
     }
+}
 
-    /// Unmaps counts and code, in which no thread is.
-    fn unmap(&self, target: &Target, patience: Patience<'_>) -> Result<(), Error> {
-        let row = self.row.clone();
-        let all = std::iter::once(&row).chain(&self.code);
-        let steps: Vec<Step> = all.map(|range| Step::unmap(range.start, range.end - range.start)).collect();
-        let fill = |file: &Fd| {
-            mem::seal(file, (steps.len() * Step::BYTES) as u64)
-                .and_then(|()| Steps::write(file, 0, &steps))
-                .map_err(Error::Refused)
-        };
-        Maker::new(target, MADE)?.make(fill, patience).map(drop)
-    }
+/// Whether a thread of a process waits for a child that has its memory.
+fn is_a_parent(pid: i32) -> bool {
+    threads(pid).is_ok_and(|mut threads| threads.any(|tid| has_child(pid, tid)))
+}
+
+/// Unmaps counts and code, in which no thread is, as far as they are mapped.
+fn unmap<'r>(
+    target: &Target,
+    inode: u64,
+    ranges: impl Iterator<Item = &'r Range<u64>>,
+    patience: Patience<'_>,
+) -> Result<(), Error> {
+    let mapped = mappings(target.pid(), inode);
+    let is_there = |range: &&Range<u64>| is_within(&mapped, range);
+    let unmap = |range: &Range<u64>| Step::unmap(range.start, range.end - range.start);
+    let steps: Vec<Step> = ranges.filter(is_there).map(unmap).collect();
+    let fill = |file: &Fd| {
+        mem::seal(file, (steps.len() * Step::BYTES) as u64)
+            .and_then(|()| Steps::write(file, 0, &steps))
+            .map_err(Error::Refused)
+    };
+    Maker::new(target, MADE)?.make(fill, patience).map(drop)
 }
 
 /// A plan, and a place for the code that makes its memory.
@@ -193,11 +244,10 @@ impl<'t> Prepared<'t> {
     }
 
     /// Writes the jumps, once the memory is there.
-    fn begin(self, memory: Fd, patience: Patience<'_>) -> Result<Bare, Error> {
-        self.layout.check(self.target.pid(), &memory)?;
+    fn begin(&self, mut bare: Bare, patience: Patience<'_>) -> Result<Bare, Error> {
+        self.layout.check(self.target.pid(), &bare.memory)?;
         let patience = patience.at_most(WRITING);
         let guards: Vec<u64> = self.layout.plan.guards().map(|guard| guard.address).collect();
-        let mut bare = self.none_yet(memory);
         let mut wanted: Vec<Change> = self.layout.plan.probes().map(Change::of).collect();
         for _ in 0..LOOKS {
             let written = || {
@@ -206,13 +256,13 @@ impl<'t> Prepared<'t> {
                 let busy = halted.stand_at(self.target, &guards);
                 self.write(&mut bare, &mut wanted, &busy)
             };
-            let written = apart(written).unwrap_or(Err(Error::Over));
-            if wanted.is_empty() || written.is_err() && bare.changes.is_empty() {
-                return written.map(|()| bare);
+            match apart(written).unwrap_or(Err(Error::Over)) {
+                Err(why) if bare.changes.is_empty() => return Err(why),
+                Ok(()) if wanted.is_empty() => break,
+                _ => std::thread::sleep(PAUSE),
             }
-            std::thread::sleep(PAUSE);
         }
-        bare.left_off.busy = wanted.len();
+        bare.left_off.busy = self.layout.plan.probe_count() - bare.changes.len() - bare.left_off.changed;
         Ok(bare)
     }
 
@@ -240,9 +290,9 @@ impl<'t> Prepared<'t> {
     fn write(&self, bare: &mut Bare, wanted: &mut Vec<Change>, busy: &BTreeSet<u64>) -> Result<(), Error> {
         let is_free = |change: &mut Change| busy.range(change.range()).next().is_none();
         let free: Vec<Change> = wanted.extract_if(.., is_free).collect();
-        let done = write(self.target.memory(), &free).map_err(|_| self.target.why_not())?;
-        bare.left_off.changed += free.len() - done.len();
-        bare.changes.extend(done);
+        let before = bare.changes.len();
+        write(self.target.memory(), &free, &mut bare.changes).map_err(|_| self.target.why_not())?;
+        bare.left_off.changed += free.len() - (bare.changes.len() - before);
         Ok(())
     }
 }
@@ -261,29 +311,18 @@ impl Change {
     }
 }
 
-/// Makes changes, which are sorted, where the process has what they change. Returns those that were made.
-fn write(memory: &File, changes: &[Change]) -> std::io::Result<Vec<Change>> {
-    let mut done = Vec::new();
-    let is_beside = |a: &Change, b: &Change| b.address - a.address < PAGE;
-    for run in changes.chunk_by(is_beside) {
-        let [Some(first), Some(last)] = [run.first(), run.last()] else { continue };
-        let mut bytes = vec![0; (last.range().end - first.address) as usize];
-        memory.read_exact_at(&mut bytes, first.address)?;
-        let before = done.len();
-        for change in run {
-            let at = (change.address - first.address) as usize;
-            let Some(there) = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut) else { continue };
-            if *there == change.old {
-                *there = change.new;
-                done.push(*change);
-            }
-        }
-        // In one call: whoever is killed has written all of a jump, or nothing.
-        if done.len() > before {
-            memory.write_all_at(&bytes, first.address)?;
+/// Makes changes where the process has what they change; adds those to `done` that were made. Each is one call: whoever
+/// is killed has written all of a jump, or nothing.
+fn write(memory: &File, changes: &[Change], done: &mut Vec<Change>) -> std::io::Result<()> {
+    for change in changes {
+        let mut there = [0; JUMP_BYTES];
+        // A library may have gone since.
+        if memory.read_exact_at(&mut there, change.address).is_ok() && there == change.old {
+            memory.write_all_at(&change.new, change.address)?;
+            done.push(*change);
         }
     }
-    Ok(done)
+    Ok(())
 }
 
 /// Where everything lies, in the process and in the file.
@@ -381,13 +420,20 @@ impl<'p> Layout<'p> {
     /// Looks whether the process has mapped all of it.
     fn check(&self, pid: i32, memory: &Fd) -> Result<(), Error> {
         let inode = fd::identity(memory.raw()).map_err(Error::Forbidden)?.inode;
-        let mapped = mappings(pid, inode);
-        let is_there =
-            |part: &Range<u64>| mapped.iter().any(|range| range.start <= part.start && part.end <= range.end);
         let code = self.code();
         let all = std::iter::once(&self.row).chain(code.iter().map(|(range, _)| range));
-        if all.into_iter().all(is_there) { Ok(()) } else { Err(Error::Refused(Errno(libc::EEXIST))) }
+        if are_mapped(pid, inode, all) { Ok(()) } else { Err(Error::Refused(Errno(libc::EEXIST))) }
     }
+}
+
+/// Whether a process has mapped the memory in all of these places.
+fn are_mapped<'r>(pid: i32, inode: u64, mut ranges: impl Iterator<Item = &'r Range<u64>>) -> bool {
+    let mapped = mappings(pid, inode);
+    !mapped.is_empty() && ranges.all(|range| is_within(&mapped, range))
+}
+
+fn is_within(mapped: &[Range<u64>], part: &Range<u64>) -> bool {
+    mapped.iter().any(|range| range.start <= part.start && part.end <= range.end)
 }
 
 /// Where a process has mapped the memory.
@@ -404,9 +450,37 @@ fn mappings(pid: i32, inode: u64) -> Vec<Range<u64>> {
     maps.lines().filter_map(one).collect()
 }
 
-/// The processes that have mapped the memory.
-fn holders(inode: u64) -> Vec<i32> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| !mappings(*pid, inode).is_empty()).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+
+    #[test]
+    fn changes_are_made_where_that_is_what_is_there() {
+        let folder = std::env::temp_dir().join(format!("mote-bare-{}", std::process::id()));
+        let mut bytes = vec![0x90; 3 * PAGE as usize];
+        bytes[0x20..0x25].copy_from_slice(b"other");
+        fs::write(&folder, &bytes).expect("a file");
+        let file = OpenOptions::new().read(true).write(true).open(&folder).expect("the file");
+        let change = |address| Change { address, old: [0x90; 5], new: *b"jumps" };
+        // At another's bytes, over the end of a page, beside one another, and behind the end.
+        let all = [0x20, PAGE - 3, PAGE + 2, 2 * PAGE + 100, 4 * PAGE].map(change);
+        let mut done = Vec::new();
+        write(&file, &all, &mut done).expect("it can be written");
+        assert_eq!(done, all[1..4]);
+        for change in &all[1..4] {
+            let at = change.address as usize;
+            bytes[at..at + JUMP_BYTES].copy_from_slice(b"jumps");
+        }
+        assert_eq!(fs::read(&folder).expect("the file"), bytes);
+        let back: Vec<Change> = done.iter().map(|change| change.back()).collect();
+        write(&file, &back, &mut Vec::new()).expect("it can be written");
+        assert_eq!(fs::read(&folder).expect("the file").iter().filter(|byte| **byte != 0x90).count(), 5);
+        fs::remove_file(&folder).expect("it is there");
+    }
+
+    #[test]
+    fn plans_of_more_than_entries_cannot_be_counted_so() {
+        assert!(!Bare::can(b"no plan"));
+    }
 }

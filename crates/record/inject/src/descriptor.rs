@@ -146,29 +146,33 @@ impl Maker<'_> {
         patience: Patience<'_>,
     ) -> Result<Fd, Error> {
         let (target, placed) = (self.target, self.placed());
-        let (made, stack) = loop {
+        let made = loop {
             let line = mapped::table(&format!("/proc/{}/task/{tid}/syscall", target.pid()));
             let waits = |call: &Call| {
                 call.number == libc::SYS_ppoll && call.arguments[0] == u64::from(descriptor::MARK)
             };
             let here = Call::place(&line).filter(|(_, at)| placed.code().contains(at));
-            if let Some((call, (stack, _))) = Call::parse(&line).filter(waits).zip(here) {
-                break (call.arguments[descriptor::MADE].cast_signed(), stack);
+            if let Some((call, _)) = Call::parse(&line).filter(waits).zip(here) {
+                break call.arguments[descriptor::MADE].cast_signed();
             }
             target.check()?;
             patience.wait(Error::Silent(MAKING.as_secs()))?;
         };
         let taken = match i32::try_from(made) {
-            Ok(number) if number >= 0 => process::pidfd_open(target.pid())
-                .and_then(|process| process::descriptor_of(&process, number))
-                .map_err(Error::Forbidden),
+            Ok(number) if number >= 0 => match self.made {
+                Made::Memory(..) => target.memory_of(number),
+                Made::Tracker(_) => process::pidfd_open(target.pid())
+                    .and_then(|process| process::descriptor_of(&process, number))
+                    .map_err(Error::Forbidden),
+            },
             _ => Err(Error::Refused(Errno(made.unsigned_abs() as i32))),
         };
         let filled = taken.and_then(|taken| fill(&taken).map(|steps| (taken, steps)));
         let Steps { list, count } = filled.as_ref().map_or(Steps::default(), |(_, steps)| *steps);
-        // It goes on by itself, too, later.
+        // It goes on by itself, too, later: this is no memory of the program's.
+        let words = self.room.address + code::words_at() as u64;
         for (word, at) in [(list, descriptor::LIST), (count + 1, descriptor::GO)] {
-            let _ = placed.write_at(stack + at as u64, &word.to_le_bytes());
+            let _ = placed.write_at(words + at as u64, &word.to_le_bytes());
         }
         filled.map(|(taken, _)| taken)
     }

@@ -7,8 +7,9 @@ use crate::image;
 use crate::stop::Stopped;
 use crate::target::{Patience, Target, apart, is_ours};
 use crate::thread::Call;
-use mote_layout::stubs::{RETURNS_AT, SLOT};
+use mote_layout::stubs::{RETURNS_AT, SLOT, WORDS};
 use mote_symbol::mapped;
+use mote_sys::signal::TRAPS;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
@@ -27,12 +28,26 @@ pub(crate) struct Leaving {
     library: Vec<Range<u64>>,
     /// So may one that is here; but calls return to here as well.
     stubs: Range<u64>,
+    /// How far from a thread's pointer the words lie by which it is seen that the library's code works on its calls,
+    /// wherever the thread is then (`mote_layout::stubs`).
+    tops: [u64; WORDS],
 }
 
 impl Leaving {
-    pub(crate) fn new(mut code: Vec<Range<u64>>, library: Vec<Range<u64>>, stubs: Range<u64>) -> Leaving {
+    /// Code that nothing else leads to.
+    pub(crate) fn new(mut code: Vec<Range<u64>>) -> Leaving {
         code.sort_unstable_by_key(|range| range.start);
-        Leaving { code, library, stubs }
+        Leaving { code, ..Leaving::default() }
+    }
+
+    /// Code that the library leads to, which is there, and the stubs there; `tops` lie so far from thread pointers.
+    pub(crate) fn of_library(
+        code: Vec<Range<u64>>,
+        library: Vec<Range<u64>>,
+        stubs: Range<u64>,
+        tops: [u64; WORDS],
+    ) -> Leaving {
+        Leaving { library, stubs, tops, ..Leaving::new(code) }
     }
 
     fn has(&self, address: u64) -> bool {
@@ -53,6 +68,14 @@ impl Leaving {
         // One of the library's own waits in it.
         let waits = || stopped.is_in_call() && is_ours(target.pid(), stopped.tid());
         let is_in = self.has(at) || self.stubs.contains(&at) || self.leads_there(at) && !waits();
+        let [top, before] = self.tops.map(|distance| match distance {
+            0 => 0,
+            distance => stopped.own_word(target.memory(), distance),
+        });
+        // Its calls are worked on, by code that may be anybody's; or a handler is about to be told of a breakpoint.
+        if top == 0 && before != 0 || traps(target.pid(), stopped.tid()) {
+            return false;
+        }
         if is_in || stopped.words().into_iter().any(|word| self.has(word)) {
             return false;
         }
@@ -69,14 +92,14 @@ impl Leaving {
     /// short.
     ///
     /// # Errors
-    /// The process has ended.
+    /// The process has ended, or has too many threads.
     ///
     /// # Cost
     /// Stops each thread for some 0.1 ms at a time.
     pub(crate) fn wait(&self, target: &Target, patience: &Patience<'_>) -> Result<bool, Error> {
         let (mut elsewhere, patience) = (BTreeSet::new(), &patience.at_most(LEAVING));
         loop {
-            let (threads, mappings) = (target.threads()?, image::mappings(target.pid().unsigned_abs()));
+            let (threads, mappings) = (target.all_threads()?, image::mappings(target.pid().unsigned_abs()));
             // A child that shares the memory for a moment (vfork) is in it for its parent, which waits.
             if !threads.iter().any(|tid| has_child(target.pid(), *tid)) {
                 for tid in threads.iter().filter(|tid| !elsewhere.contains(*tid)).copied().collect::<Vec<_>>()
@@ -90,7 +113,7 @@ impl Leaving {
                     }
                 }
                 // Those that were made meanwhile have come from threads that were not seen yet.
-                if target.threads()?.iter().all(|tid| elsewhere.contains(tid)) {
+                if target.all_threads()?.iter().all(|tid| elsewhere.contains(tid)) {
                     return Ok(true);
                 }
             }
@@ -102,9 +125,32 @@ impl Leaving {
     }
 }
 
+/// Whether a breakpoint's signal has not come to its handler yet.
+fn traps(pid: i32, tid: i32) -> bool {
+    let status = mapped::table(&format!("/proc/{pid}/task/{tid}/status"));
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).unwrap_or_default();
+    u64::from_str_radix(pending.trim(), 16).is_ok_and(|pending| pending & TRAPS != 0)
+}
+
 /// Whether a thread waits for a child that has its memory.
-fn has_child(pid: i32, tid: i32) -> bool {
+pub(crate) fn has_child(pid: i32, tid: i32) -> bool {
     let line = mapped::table(&format!("/proc/{pid}/task/{tid}/syscall"));
     let calls = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
     Call::parse(&line).is_some_and(|call| calls.contains(&call.number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_in_ranges() {
+        let code = vec![0x5000..0x6000, 0x1000..0x2000];
+        let leaving = Leaving::of_library(code, vec![0x9000..0xa000, 0xb000..0xc000], 0..0, [0; WORDS]);
+        for (address, is_in) in [(0, false), (0x1000, true), (0x1fff, true), (0x2000, false), (0x5abc, true)]
+        {
+            assert_eq!(leaving.has(address), is_in, "{address:#x}");
+        }
+        assert!(!leaving.has(0x9000) && leaving.leads_there(0x9000) && !leaving.leads_there(0xa000));
+    }
 }

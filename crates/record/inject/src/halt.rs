@@ -4,7 +4,7 @@ use crate::arch::interrupted;
 use crate::error::{Busy, Error};
 use crate::image;
 use crate::stop::Stopped;
-use crate::target::{Patience, Target};
+use crate::target::{LOOK, Patience, Target, is_mote};
 use mote_layout::join::RESTART_BYTES;
 use mote_symbol::mapped;
 use mote_sys::Errno;
@@ -22,20 +22,41 @@ impl Halted {
     /// # Cost
     /// Some 0.1 ms, and 20 µs for each thread.
     pub(crate) fn new(target: &Target, patience: &Patience<'_>) -> Result<Halted, Error> {
-        let mut halted = BTreeMap::new();
+        let (mut halted, mut ended) = (BTreeMap::new(), BTreeSet::new());
         loop {
             // One that is not known here can only have been made by one that was not stopped when it was looked.
             let mut asked = Vec::new();
-            for tid in target.threads()? {
-                if !halted.contains_key(&tid) && ask(target, tid, patience)? {
-                    asked.push(tid);
-                }
-            }
-            if asked.is_empty() {
+            let new: Vec<i32> = target
+                .all_threads()?
+                .into_iter()
+                .filter(|tid| !halted.contains_key(tid) && !ended.contains(tid))
+                .collect();
+            if new.is_empty() {
                 return Ok(Halted(halted));
             }
+            for tid in new {
+                match Stopped::ask(tid) {
+                    Ok(true) => asked.push(tid),
+                    Ok(false) => {}
+                    // The first one of a process may have ended before others.
+                    Err(Errno(libc::EPERM)) if has_ended(tid) => {
+                        ended.insert(tid);
+                    }
+                    // A debugger has it, or another recorder, for a moment: none is held meanwhile.
+                    Err(Errno(libc::EPERM)) => {
+                        let tracer = target.tracer_of(tid);
+                        halted.clear();
+                        if tracer != 0 && !is_mote(tracer) {
+                            return Err(Error::Debugged(tracer));
+                        }
+                        patience.wait(Error::Locked(target.pid()))?;
+                    }
+                    Err(why) => return Err(Error::Forbidden(why)),
+                }
+            }
+            let known = halted.len();
             for tid in asked {
-                match Stopped::asked(tid, patience) {
+                match Stopped::halted(tid, patience) {
                     Ok(stopped) => halted.extend(stopped.map(|stopped| (tid, stopped))),
                     Err(Errno(libc::ETIMEDOUT)) => {
                         return Err(Error::NoThread(Busy { unstoppable: true, ..Busy::default() }));
@@ -45,6 +66,10 @@ impl Halted {
             }
             if patience.is_over() {
                 return Err(Error::NoThread(Busy::default()));
+            }
+            // Each takes a signal.
+            if halted.len() == known {
+                std::thread::sleep(LOOK);
             }
         }
     }
@@ -78,22 +103,6 @@ impl Halted {
             found.extend(interrupted(stopped.stack_pointer(), &stack).map(|(at, _)| at).filter(is_one));
         }
         found
-    }
-}
-
-/// Asks a thread to stop. Returns whether it will.
-fn ask(target: &Target, tid: i32, patience: &Patience<'_>) -> Result<bool, Error> {
-    loop {
-        match Stopped::ask(tid) {
-            // The first one of a process may have ended before others.
-            Err(Errno(libc::EPERM)) if has_ended(tid) => return Ok(false),
-            // A debugger has it, or another recorder, for a moment.
-            Err(Errno(libc::EPERM)) => {
-                target.check()?;
-                patience.wait(Error::Locked(target.pid()))?;
-            }
-            asked => return asked.map_err(Error::Forbidden),
-        }
     }
 }
 

@@ -107,8 +107,12 @@ pub(crate) mod descriptor {
     pub(crate) const NAME: usize = 32;
     /// Bytes for it, with its NUL.
     pub(crate) const NAME_BYTES: usize = 16;
+    /// Filled in while it waits. Not 0 when it may go on: one more than the steps that are to be done.
+    pub(crate) const GO: usize = NAME + NAME_BYTES;
+    /// Where in the file of the descriptor the list of them is: a multiple of a page.
+    pub(crate) const LIST: usize = GO + 8;
     /// Bytes of all words.
-    pub(crate) const WORDS_BYTES: usize = NAME + NAME_BYTES;
+    pub(crate) const WORDS_BYTES: usize = LIST + 8;
     /// How long it waits before it looks whether it may go on.
     pub(crate) const PAUSE_NS: u32 = 1_000_000;
     /// How often it does.
@@ -117,12 +121,6 @@ pub(crate) mod descriptor {
     pub(crate) const MARK: u32 = 0x6d6f_7465;
     /// Which argument the descriptor is, or an error below 0: one without a meaning, too.
     pub(crate) const MADE: usize = 4;
-    /// Words on the thread's stack meanwhile, from its stack pointer on. Not 0 when it may go on: one more than the
-    /// steps that are to be done.
-    pub(crate) const GO: usize = 0;
-    /// Where in the file of the descriptor the list of them is: a multiple of a page.
-    pub(crate) const LIST: usize = 8;
-
     /// A system call that is to be made, as it lies in the list: its fifth argument is the descriptor.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(C)]

@@ -63,6 +63,23 @@ impl Stopped {
     /// # Errors
     /// As there.
     pub(crate) fn asked(tid: i32, patience: &Patience<'_>) -> Result<Option<Stopped>, Errno> {
+        Stopped::asked_as(tid, patience, |state| state == State::Interrupted)
+    }
+
+    /// As [`Stopped::asked`]; also one whose process is stopped by a signal, and stays so.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn halted(tid: i32, patience: &Patience<'_>) -> Result<Option<Stopped>, Errno> {
+        let suits = |state| matches!(state, State::Interrupted | State::GroupStop);
+        Stopped::asked_as(tid, patience, suits)
+    }
+
+    fn asked_as(
+        tid: i32,
+        patience: &Patience<'_>,
+        suits: impl Fn(State) -> bool,
+    ) -> Result<Option<Stopped>, Errno> {
         let until = Instant::now() + STOPPING;
         let state = loop {
             match ptrace::state(tid) {
@@ -81,7 +98,7 @@ impl Stopped {
             return Ok(None);
         };
         let mut stopped = Stopped { tid, registers, signal };
-        if state != State::Interrupted {
+        if !suits(state) {
             return Ok(None);
         }
         stopped.begin_again();
@@ -118,6 +135,13 @@ impl Stopped {
     /// What its registers hold.
     pub(crate) fn words(&self) -> [u64; 16] {
         self.registers.words()
+    }
+
+    /// The word of its own that lies so far from its pointer; 0 where there is none.
+    pub(crate) fn own_word(&self, memory: &File, distance: u64) -> u64 {
+        let mut word = [0; 8];
+        let at = self.registers.thread_pointer().wrapping_add(distance);
+        memory.read_exact_at(&mut word, at).map_or(0, |()| u64::from_le_bytes(word))
     }
 
     /// Whether it is in a system call that waits.

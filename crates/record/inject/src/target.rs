@@ -7,7 +7,8 @@ use crate::stop::{Sent, Stopped, Waiting};
 use crate::thread::{self, Call, Rank};
 use mote_layout::join;
 use mote_symbol::mapped;
-use mote_sys::Errno;
+use mote_sys::fd::Fd;
+use mote_sys::{Errno, mem, process};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -27,7 +28,7 @@ const TRACER: &str = "mote-bring";
 /// Name of the threads that the library makes in a process.
 const OURS: &str = "mote-agent";
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(1);
+pub(crate) const LOOK: Duration = Duration::from_millis(1);
 /// Most threads of a process that are looked at.
 const THREADS_MAX: usize = 10_000;
 
@@ -188,6 +189,11 @@ impl Target {
         tracer(&mapped::table(&format!("/proc/{}/status", self.pid)))
     }
 
+    /// Who traces one of its threads; 0 where nobody does.
+    pub(crate) fn tracer_of(&self, tid: i32) -> i32 {
+        tracer(&mapped::table(&format!("/proc/{}/task/{tid}/status", self.pid)))
+    }
+
     /// Waits until no thread uses the memory. Returns a number for this join.
     ///
     /// A copy that has not answered yet was asked by a recorder that is gone: no recorder misses its answer.
@@ -333,6 +339,20 @@ impl Target {
         Ok(threads(self.pid).map_err(|_| Error::Ended)?.take(THREADS_MAX).collect())
     }
 
+    /// Memory that the process has a descriptor of, whose number it says: no other file, whatever is behind that.
+    pub(crate) fn memory_of(&self, number: i32) -> Result<Fd, Error> {
+        let taken = process::pidfd_open(self.pid)
+            .and_then(|process| process::descriptor_of(&process, number))
+            .map_err(Error::Forbidden)?;
+        if mem::is_memory(&taken) { Ok(taken) } else { Err(Error::Refused(Errno(libc::EBADF))) }
+    }
+
+    /// Those that have to be looked at all, or none.
+    pub(crate) fn all_threads(&self) -> Result<Vec<i32>, Error> {
+        let threads = self.threads()?;
+        if threads.len() < THREADS_MAX { Ok(threads) } else { Err(Error::Forbidden(Errno(libc::E2BIG))) }
+    }
+
     /// The process's id as it knows it itself.
     fn own_pid(&self) -> Option<u32> {
         let status = mapped::table(&format!("/proc/{}/status", self.pid));
@@ -433,7 +453,7 @@ pub(crate) fn tracer(status: &str) -> i32 {
 }
 
 /// Whether a process is a recorder, we ourselves or another one: its name is ours.
-fn is_mote(pid: i32) -> bool {
+pub(crate) fn is_mote(pid: i32) -> bool {
     if fs::exists(format!("/proc/self/task/{pid}")).unwrap_or(false) {
         return true;
     }

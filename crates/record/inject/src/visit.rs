@@ -27,9 +27,8 @@ use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_layout::retired::{RELEASE, RETIRE, RETIRED_AT};
 use mote_symbol::mapped;
 use mote_sys::Errno;
+use mote_sys::fd::{self, Fd};
 use mote_sys::signal::TRAPS;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -107,7 +106,7 @@ impl Visit {
     }
 
     /// Returns the plan's file, too.
-    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, File), Error> {
+    fn load_locked(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, Fd), Error> {
         self.target.check()?;
         let number = fresh_number().map_err(|why| Error::Forbidden(errno(&why)))?;
         let entry = self.room.address + mote_layout::join::RESTART_BYTES;
@@ -162,9 +161,11 @@ impl Visit {
             return Ok(true);
         }
         let pairs = retired_code(&answer, retired.functions);
-        let (stubs, code) = pairs.split_first().ok_or(Error::Refused(Errno(libc::EINVAL)))?;
+        let [stubs, tops, code @ ..] = pairs.as_slice() else {
+            return Err(Error::Refused(Errno(libc::EINVAL)));
+        };
         let own = image::ours(pid).into_iter().map(|(range, _)| range).collect();
-        let leaving = Leaving::new(code.to_vec(), own, stubs.clone());
+        let leaving = Leaving::of_library(code.to_vec(), own, stubs.clone(), [tops.start, tops.end]);
         if !leaving.wait(&self.target, &patience)? {
             return Ok(false);
         }
@@ -191,7 +192,7 @@ impl Visit {
     }
 
     /// Returns the plan's file, too.
-    fn attend_to(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, File), Error> {
+    fn attend_to(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, Fd), Error> {
         let done = self.attend_until_done(load, patience);
         // The memory goes; it may have gone with the process.
         if !matches!(done, Err(Error::Silent(_) | Error::Over)) {
@@ -200,7 +201,7 @@ impl Visit {
         done
     }
 
-    fn attend_until_done(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, File), Error> {
+    fn attend_until_done(&self, load: Load<'_>, patience: Patience<'_>) -> Result<(Loaded, Fd), Error> {
         let silent = || Error::Silent(ATTENDING.as_secs());
         // Nothing is there before it is mapped.
         while self.word(area::STATE).unwrap_or(0) as u32 != area::FILES {
@@ -237,6 +238,7 @@ impl Visit {
                     // Allocators may have made threads for those that were new here.
                     let_take_traps(&self.target, &patience)?;
                     self.write(area::STATE, &area::JOIN.to_le_bytes())?;
+                    patience.wait(silent())?;
                 }
                 _ => patience.wait(silent())?,
             }
@@ -253,15 +255,12 @@ impl Visit {
     }
 
     /// Fills one of the process's files, and tells it the path.
-    fn fill(&self, (fd, path): (usize, usize), bytes: &[u8]) -> Result<File, Error> {
+    fn fill(&self, (fd, path): (usize, usize), bytes: &[u8]) -> Result<Fd, Error> {
         let fd = self.word(fd)? as i64;
-        if fd < 0 {
-            return Err(Error::Refused(Errno(fd.unsigned_abs() as i32)));
-        }
-        let file = format!("/proc/{}/fd/{fd}", self.target.pid());
-        let file = OpenOptions::new().read(true).write(true).open(file);
-        let filled = file.and_then(|mut file| file.write_all(bytes).map(|()| file));
-        let file = filled.map_err(|why| Error::Forbidden(errno(&why)))?;
+        let number = i32::try_from(fd).ok().filter(|number| *number >= 0);
+        let number = number.ok_or(Error::Refused(Errno(fd.unsigned_abs() as i32)))?;
+        let file = self.target.memory_of(number)?;
+        fd::write_at(&file, bytes, 0).map_err(Error::Forbidden)?;
         self.write(path, format!("/proc/self/fd/{fd}\0").as_bytes())?;
         Ok(file)
     }
@@ -316,10 +315,11 @@ fn reserved(plan: &[u8]) -> Vec<u8> {
     plan
 }
 
-/// Where the stubs are, and the code of plans that were given up, as the library has written it: of so many pieces.
-fn retired_code(answer: &File, pieces: u64) -> Vec<Range<u64>> {
-    let mut bytes = vec![0; 16 * (1 + pieces.min(PIECES_MAX) as usize)];
-    let read = answer.read_at(&mut bytes, RETIRED_AT as u64).unwrap_or(0);
+/// Where the stubs are, how far from a thread's pointer its words of tops lie, and the code of plans that were given
+/// up, as the library has written it: of so many pieces.
+fn retired_code(answer: &Fd, pieces: u64) -> Vec<Range<u64>> {
+    let mut bytes = vec![0; 16 * (2 + pieces.min(PIECES_MAX) as usize)];
+    let read = fd::read_at(answer, &mut bytes, RETIRED_AT as u64).unwrap_or(0);
     let words = bytes.get(..read).unwrap_or_default().as_chunks::<8>().0.as_chunks::<2>().0;
     words.iter().map(|[begin, end]| u64::from_le_bytes(*begin)..u64::from_le_bytes(*end)).collect()
 }

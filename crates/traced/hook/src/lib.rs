@@ -37,10 +37,10 @@
 //! | name | what has to hold | established by |
 //! |---|---|---|
 //! | `plan-true` | addresses, copies and guards are those of this process, as `mote_layout::functions` says; what is to be released has no thread in it | callers of [`load`] |
-//! | `records-stay` | a record of a function and a plan's bytes stay for good | `load`: they are leaked |
+//! | `records-stay` | a record of a function and a plan's bytes stay while a thread may have them | `load`, `retire` |
 //! | `code-stays` | the code of a plan stays mapped while a thread may be in it, or come to it | `retire` |
 //! | `slot-filled` | a slot that a stub leads to has the call's record, time and return address | the entry's code |
-//! | `counter-stays` | a function whose first value is an entry count has a counter, and its words are in each row | `counts` |
+//! | `counter-stays` | a function whose first value is an entry count has a counter, and its words are in each row; both stay while a thread may have them | `counts`, `retire` |
 //! | `caller-filled` | a function that is a caller has a value, so that its calls begin and end by `calls` | `load` |
 //! | `area-stays` | the area of stacks is never unmapped, and a region of it is one thread's until that has ended | `stack` |
 #![no_std]

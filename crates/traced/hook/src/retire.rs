@@ -100,15 +100,16 @@ fn retire(file: &Fd, number: u64) -> Result<usize> {
     let (begin, bytes) = stack::area();
     let (mut pairs, mut at) = ([[0_u64; 2]; AT_ONCE], RETIRED_AT as u64);
     let code = retired().flat_map(|loaded| loaded.plan.memories());
-    let mut all = core::iter::once([begin as u64, (begin + bytes) as u64])
+    let mut all = [[begin as u64, (begin + bytes) as u64], stack::tops()]
+        .into_iter()
         .chain(code.map(|memory| [memory.address, memory.address + memory.len]));
     let mut count = 0;
     loop {
         let len = pairs.iter_mut().zip(&mut all).map(|(to, pair)| *to = pair).count();
         let pairs = pairs.get(..len).unwrap_or_default();
         if pairs.is_empty() {
-            // Without that of the stubs.
-            return Ok(count - 1);
+            // Without the first two.
+            return Ok(count - 2);
         }
         let mut bytes = [[0; 16]; AT_ONCE];
         for (to, [begin, end]) in bytes.iter_mut().zip(pairs) {
@@ -144,8 +145,10 @@ unsafe fn release(number: u64) -> Result<usize> {
         return Err(Errno(libc::ESTALE));
     }
     let mut count = 0;
+    // A function of theirs may count in what came with a later plan.
+    let counts = load::all().any(|loaded| loaded.state.is(RELEASED) && loaded.plan.counts.is_some());
     for loaded in load::all() {
-        if loaded.state.is(QUIET) {
+        if loaded.state.is(QUIET) && !(counts && loaded.plan.counts.is_some()) {
             loaded.state.set(GONE);
             loaded.memory.iter().for_each(|range| unmap(range.start, range.end - range.start));
         }

@@ -142,6 +142,11 @@ pub(crate) fn area() -> (usize, usize) {
     (AREA_AT.load(Ordering::Acquire), AREA_BYTES.load(Ordering::Relaxed))
 }
 
+/// How far from a thread's pointer its two words of tops lie; 0 before anything is recorded.
+pub(crate) fn tops() -> [u64; stubs::WORDS] {
+    TOPS.each_ref().map(|word| word.load(Ordering::Relaxed))
+}
+
 /// Whether a slot has a call of a function whose record is one of these.
 ///
 /// # Cost
@@ -149,7 +154,10 @@ pub(crate) fn area() -> (usize, usize) {
 pub(crate) fn has_call_of(records: &Range<usize>) -> bool {
     let (area, bytes) = area();
     let given = GIVEN.load(Ordering::Acquire).min(bytes / REGION);
-    let regions = (0..given).map(|number| area + number * REGION);
+    // One without an owner has no calls, and may not be readable.
+    let is_owned =
+        |number: &usize| OWNERS.get(*number).is_some_and(|owner| owner.load(Ordering::Acquire) != 0);
+    let regions = (0..given).filter(is_owned).map(|number| area + number * REGION);
     let mut slots = regions.flat_map(|region| (1..SLOTS).map(move |number| slot_at(region, number)));
     slots.any(|slot| {
         let call = read(slot);

@@ -1,5 +1,6 @@
 //! Processes that count calls without the library: their probes know of no recording, and are taken away by us.
 
+use crate::call_counts::CallCounts;
 use mote_inject::{Bare, LeftOff, Patience};
 use mote_words::counted_grouped;
 use std::sync::atomic::AtomicBool;
@@ -8,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// How long taking them away may take.
 const ENDING: Duration = Duration::from_secs(5);
+
+/// From so many on, those that have ended are looked for.
+const MANY: usize = 32;
 
 /// Those of a recording, each with what was written there.
 #[derive(Debug, Default)]
@@ -24,14 +28,24 @@ impl BareProcesses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One that comes when the recording has ended has its probes taken away again.
-    pub(super) fn add(&self, pid: i32, bare: Bare) {
-        let inner = &mut *self.inner();
+    /// Knows one. Where the recording has ended its probes are taken away again.
+    ///
+    /// # Errors
+    /// What is to be said when that cannot be done.
+    pub(super) fn add(&self, pid: i32, bare: Bare, counts: &CallCounts) -> Result<(), String> {
+        let mut inner = self.inner();
         if inner.is_over {
-            let _ = end(&bare);
-        } else {
-            inner.all.push((pid, bare));
+            drop(inner);
+            return end(&bare, Instant::now() + ENDING);
         }
+        inner.all.push((pid, bare));
+        if inner.all.len().is_multiple_of(MANY) {
+            // What has nobody any more needs no descriptors.
+            for (_, gone) in inner.all.extract_if(.., |(_, bare)| !bare.has_holder()) {
+                counts.settle(gone.number());
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn has(&self, pid: i32) -> bool {
@@ -40,17 +54,19 @@ impl BareProcesses {
 
     /// Takes their probes away, and those of their children. Returns what went wrong.
     pub(super) fn end(&self) -> Vec<String> {
-        let inner = &mut *self.inner();
-        inner.is_over = true;
-        let why = |(pid, why): (i32, mote_inject::Error)| {
-            format!("the probes in process {pid} were not taken away, and count on: {why}")
+        let all = {
+            let mut inner = self.inner();
+            inner.is_over = true;
+            std::mem::take(&mut inner.all)
         };
-        inner.all.drain(..).filter_map(|(_, bare)| end(&bare).err().map(why)).collect()
+        let until = Instant::now() + ENDING;
+        all.iter().filter_map(|(_, bare)| end(bare, until).err()).collect()
     }
 }
 
-fn end(bare: &Bare) -> Result<(), (i32, mote_inject::Error)> {
-    bare.end(Patience { until: Instant::now() + ENDING, over: &AtomicBool::new(false) })
+fn end(bare: &Bare, until: Instant) -> Result<(), String> {
+    bare.end(Patience { until, over: &AtomicBool::new(false) })
+        .map_err(|(pid, why)| format!("the probes in process {pid} were not taken away, and count on: {why}"))
 }
 
 /// What is to be said of such a process, behind what is said of its functions.

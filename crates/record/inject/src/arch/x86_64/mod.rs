@@ -214,6 +214,11 @@ impl Registers {
         self.0.rip
     }
 
+    /// The value of the thread pointer.
+    pub(crate) fn thread_pointer(&self) -> u64 {
+        self.0.fs_base
+    }
+
     /// The registers that may hold an address.
     pub(crate) fn words(&self) -> [u64; 16] {
         let libc::user_regs_struct { rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, .. } = self.0;
@@ -248,5 +253,31 @@ impl Registers {
         self.0.rip = code;
         self.0.orig_rax = u64::MAX;
         (at, back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_signal_has_interrupted_is_found_by_its_whole_frame() {
+        const AT: u64 = 0x7fff_0000_1000;
+        let frame = |vectors: u64| {
+            let mut stack = vec![7; 10];
+            stack.extend(1..=16);
+            stack.extend([0x40_1000, 0x202, SEGMENTS, 0, 0, 0, 0, vectors, 9]);
+            stack
+        };
+        let found = |stack: &[u64]| {
+            interrupted(AT, stack).map(|(at, registers)| (at, registers.to_vec())).collect::<Vec<_>>()
+        };
+        let behind = (AT + 10 * 8).next_multiple_of(64) + 512;
+        assert_eq!(found(&frame(behind)), [(0x40_1000, (1..=16).collect())]);
+        // What is left of one.
+        for vectors in [0, behind + 8, behind - 1024, behind + 4096] {
+            assert_eq!(found(&frame(vectors)), [], "{vectors:#x}");
+        }
+        assert_eq!(found(&frame(behind)[..30]), []);
     }
 }
