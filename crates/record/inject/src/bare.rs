@@ -16,9 +16,9 @@
 //! recording, and of no death of the recorder: the probes of one that was killed stay, and count on.
 //!
 //! # Threads
-//! They are stopped for as long as the jumps are written: a microsecond for each function, and their own number of
-//! stops. One that stands between the instructions that a jump lies over goes on in their copy. Where one may come back
-//! to there, from a handler or with a call that is begun again, the function has to wait for that, or stays off.
+//! They are stopped for as long as the jumps are written: 3 to 4 µs for each function, and their own number of stops.
+//! One that stands between the instructions that a jump lies over goes on in their copy. Where one may come back to
+//! there, from a handler or with a call that is begun again, the function has to wait for that, or stays off.
 
 use crate::arch::counting;
 use crate::descriptor::{Made, Maker, Steps};
@@ -98,7 +98,7 @@ impl Bare {
     /// [`Error`]; the process goes on as before. `EEXIST` where something has come to lie where the plan has code.
     ///
     /// # Cost
-    /// A thread of it makes a detour of some milliseconds; then all are stopped for some 1 µs for each function.
+    /// A thread of it makes a detour of some milliseconds; then all are stopped for 3 to 4 µs for each function.
     pub fn count(pid: i32, plan: &[u8], patience: Patience<'_>) -> Result<Bare, Error> {
         let target = Target::any(pid)?;
         let prepared = Prepared::new(&target, plan)?;
