@@ -1,11 +1,9 @@
 //! `mote functions --count`: calls are counted in the process, exactly, whatever the calls and the process do.
 
 use crate::support::compiled::{Steady, compile};
-use crate::support::counting::{counted, counted_of, counting, numbers, run, until_said};
+use crate::support::counting::{counted, counted_of, counting, ended, numbers, run, until_said};
 use crate::support::switched::{self, FLAGS, PROGRAM, Places};
 use crate::support::{output_of, programs};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -72,8 +70,7 @@ fn a_running_process_is_counted_again_and_by_one_at_a_time() {
             let said = String::from_utf8_lossy(&other.stderr);
             assert!(said.contains("nothing of 2 functions, whose calls another recording counts"), "{said}");
         }
-        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it runs");
-        let output = child.wait_with_output().expect("it ends");
+        let output = ended(child);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         let counts = counted(&output.stdout);

@@ -24,9 +24,8 @@ const WAYS: [&[&str]; 4] = [
 fn record(way: &[&str], patterns: &[&str], pid: u32, dir: &Path) -> (Option<usize>, String) {
     let mut command = Command::new(programs::mote());
     command.args(way).args(&patterns[..1]);
-    let more = if way.contains(&"-f") { "-f" } else { "" };
     for pattern in &patterns[1..] {
-        command.args((!more.is_empty()).then_some(more)).arg(pattern);
+        command.args(way.contains(&"-f").then_some("-f")).arg(pattern);
     }
     command.args(["-p", &pid.to_string(), "--duration", "150ms", "-o"]).arg(dir);
     let output = command.stdin(Stdio::null()).output().expect("it runs");

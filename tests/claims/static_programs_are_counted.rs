@@ -1,16 +1,14 @@
 //! Calls are counted in programs that can load no library: static ones, and those of another C library.
 
 use crate::support::asked::Asked;
-use crate::support::compiled::{changed_text, compile};
-use crate::support::counting::{counted, counting, numbers, run, until_said};
+use crate::support::compiled::{changed_text, compile, compile_by};
+use crate::support::counting::{counted, counting, ended, numbers, run, until_said};
 use crate::support::is_there;
 use crate::support::switched::{self, FLAGS, PROGRAM, Places};
 use crate::support::{programs, wait_for};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::Child;
 use tempfile::TempDir;
 
 /// Ways to link a program.
@@ -22,12 +20,11 @@ fn for_musl(keep: &TempDir, name: &str) -> Vec<PathBuf> {
         mote_skip::skip("programs of musl: there is no musl-gcc (package musl-tools)");
         return Vec::new();
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/c").join(name);
+    // Its programs have names of their own.
     let build = |words: &[&str]| {
-        let program = keep.path().join(format!("{}-musl{}", name.replace('.', "_"), words.concat()));
-        let built = Command::new("musl-gcc").args(words).arg("-o").arg(&program).arg(&source).output();
-        let built = built.expect("a compiler");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        let built = compile_by("musl-gcc", keep, name, words);
+        let program = keep.path().join(format!("{}-musl", name_of(&built)));
+        fs::rename(built, &program).expect("a program");
         program
     };
     vec![build(&["-O2", "-static"]), build(&["-O2"])]
@@ -69,20 +66,11 @@ fn they_are_switched_under_threads_signals_and_exceptions() {
 }
 
 /// Counts all functions of a program, for as long as this runs.
-fn counted_in(asked: &Asked, dir: &Path) -> Counting {
+fn counted_in(asked: &Asked, dir: &Path) -> Child {
     let words = ["asked*:*", "-p", &asked.pid().to_string(), "--duration", "60s"];
     let mut child = counting(&words, dir).spawn().expect("it starts");
     until_said(&mut child, "it loads no library");
-    Counting(child)
-}
-
-struct Counting(Child);
-
-impl Counting {
-    fn end(self) -> Output {
-        kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGINT).expect("it runs");
-        self.0.wait_with_output().expect("it ends")
-    }
+    child
 }
 
 #[test]
@@ -100,7 +88,7 @@ fn while_they_run_and_what_was_there_is_put_back() {
             let counting = counted_in(&asked, &dir);
             assert_eq!(asked.ask("call"), "call");
             let newer: u32 = asked.ask("child").parse().expect("a number");
-            let output = counting.end();
+            let output = ended(counting);
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "{said}");
             let counts = counted(&output.stdout);
@@ -126,7 +114,7 @@ fn a_recorder_that_is_killed_leaves_them_running_and_another_one_says_so() {
     let keep = tempfile::tempdir().expect("a directory");
     let mut asked = Asked::start(&compile(&keep, "asked.c", WAYS[0]));
     assert_eq!(asked.ask("threads"), "threads");
-    let mut killed = counted_in(&asked, &keep.path().join("killed")).0;
+    let mut killed = counted_in(&asked, &keep.path().join("killed"));
     killed.kill().expect("it runs");
     killed.wait().expect("it ends");
     assert_eq!(asked.ask("call"), "call");

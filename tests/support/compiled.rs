@@ -41,8 +41,12 @@ pub(crate) fn compile(keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         return program;
     }
-    let source = programs.join("c").join(name);
-    let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
+    compile_by(if name.ends_with(".cpp") { "g++" } else { "gcc" }, keep, name, words)
+}
+
+/// Builds a program of `tests/programs/c` with this compiler.
+pub(crate) fn compile_by(compiler: &str, keep: &TempDir, name: &str, words: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/c").join(name);
     // A word may have a path in it.
     let words_of_name = words.concat().replace('/', "_");
     let program = keep.path().join(format!("{}{words_of_name}", name.replace('.', "_")));

@@ -1,6 +1,8 @@
 //! Counts of calls: what `mote functions --count` says.
 
 use super::{programs, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -54,6 +56,12 @@ pub(crate) fn run(keep: &TempDir, words: &[&str], command: &Path) -> (Counts, St
     let said = String::from_utf8_lossy(&stderr).into_owned();
     assert!(status.success(), "{said}");
     (counted_of(&said), said)
+}
+
+/// Has a recorder end, as Ctrl-C does, and waits for it.
+pub(crate) fn ended(child: Child) -> Output {
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it runs");
+    child.wait_with_output().expect("it ends")
 }
 
 /// Waits until a command has said this on standard error.

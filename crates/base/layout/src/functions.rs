@@ -561,8 +561,7 @@ impl<'p> Plan<'p> {
             0 => None,
             _ => Some(counts.bytes().map(|_| counts)?),
         };
-        let is_whole = all == bytes.len() as u64 || Plan::bytes_before_code(header)? == bytes.len();
-        if magic != MAGIC || !is_whole {
+        if magic != MAGIC {
             return None;
         }
         let part = |rest: &'p [u8], count: u64, each: usize| {
@@ -575,7 +574,10 @@ impl<'p> Plan<'p> {
         let (counters, rest) =
             part(rest, counters, COUNTER_BYTES).filter(|_| counters <= COUNTERS_MAX as u64)?;
         let (known, rest) = part(rest, known, KNOWN_BYTES)?;
-        let (texts, _) = part(rest, texts, 1)?;
+        let (texts, code) = part(rest, texts, 1)?;
+        if !code.is_empty() && all != bytes.len() as u64 {
+            return None;
+        }
         let is_reserved = reserved != 0;
         Some(Plan {
             bytes,

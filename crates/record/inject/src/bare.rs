@@ -29,11 +29,11 @@ use crate::image;
 use crate::shared::descriptor::Step;
 use crate::target::{Patience, Target, apart, threads};
 use mote_layout::functions::{CODE_AT, COUNT_BYTES, JUMP_BYTES, Plan, RECORD_AT, Scope, Value};
-use mote_symbol::mapped;
+use mote_symbol::{collect, mapped};
 use mote_sys::fd::{self, Fd};
 use mote_sys::{Errno, mem};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -103,13 +103,13 @@ impl Bare {
         let target = Target::any(pid)?;
         let prepared = Prepared::new(&target, plan)?;
         let memory = prepared.maker.make(|file| prepared.layout.fill(file), patience)?;
-        let inode = fd::identity(memory.raw()).map_err(Error::Forbidden)?.inode;
-        let bare = prepared.none_yet(memory);
-        let (row, code) = (bare.row.clone(), bare.code.clone());
-        prepared.begin(bare, patience).inspect_err(|_| {
+        let mut bare = prepared.none_yet(memory);
+        let begun = prepared.begin(&mut bare, patience);
+        if begun.is_err() {
             // Nothing leads there. It does no harm if it stays.
-            let _ = unmap(&target, inode, std::iter::once(&row).chain(&code), patience);
-        })
+            let _ = bare.unmap(&target, patience);
+        }
+        begun.map(|()| bare)
     }
 
     /// Where calls are counted: rows of words, as a plan's [`mote_layout::functions::Counts`] say, of which only the
@@ -158,7 +158,7 @@ impl Bare {
             }
             for pid in left {
                 done.insert(pid);
-                match self.end_in(pid, inode, &patience) {
+                match self.end_in(pid, &patience) {
                     Ok(()) | Err(Error::Ended | Error::Replaced) => {}
                     Err(why) => first = first.and(Err((pid, why))),
                 }
@@ -177,9 +177,14 @@ impl Bare {
 
     /// The processes that have mapped all of it, where it was mapped: nobody else has it by being given the file.
     fn holders(&self, inode: u64) -> Vec<i32> {
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter(|pid| are_mapped(*pid, inode, self.ranges())).collect()
+        let pids = collect::processes().map(u32::cast_signed);
+        pids.filter(|pid| self.is_held_by(*pid, inode)).collect()
+    }
+
+    /// Whether a process has mapped all of it.
+    fn is_held_by(&self, pid: i32, inode: u64) -> bool {
+        let mapped = mappings(pid, inode);
+        !mapped.is_empty() && self.ranges().all(|range| is_within(&mapped, range))
     }
 
     /// Counts and code, as they lie in the processes.
@@ -187,7 +192,7 @@ impl Bare {
         std::iter::once(&self.row).chain(&self.code)
     }
 
-    fn end_in(&self, pid: i32, inode: u64, patience: &Patience<'_>) -> Result<(), Error> {
+    fn end_in(&self, pid: i32, patience: &Patience<'_>) -> Result<(), Error> {
         let target = Target::whatever_it_does(pid)?;
         let back: Vec<Change> = self.changes.iter().map(|change| change.back()).collect();
         let put_back = || {
@@ -197,34 +202,29 @@ impl Bare {
         apart(put_back).unwrap_or(Err(Error::Over))?;
         // It does no harm if it stays.
         if Leaving::new(self.code.clone()).wait(&target, patience)? {
-            let _ = unmap(&target, inode, self.ranges(), *patience);
+            let _ = self.unmap(&target, *patience);
         }
         Ok(())
+    }
+
+    /// Unmaps counts and code, in which no thread is, as far as they are mapped.
+    fn unmap(&self, target: &Target, patience: Patience<'_>) -> Result<(), Error> {
+        let mapped = mappings(target.pid(), self.inode()?);
+        let is_there = |range: &&Range<u64>| is_within(&mapped, range);
+        let unmap = |range: &Range<u64>| Step::unmap(range.start, range.end - range.start);
+        let steps: Vec<Step> = self.ranges().filter(is_there).map(unmap).collect();
+        let fill = |file: &Fd| {
+            mem::seal(file, (steps.len() * Step::BYTES) as u64)
+                .and_then(|()| Steps::write(file, 0, &steps))
+                .map_err(Error::Refused)
+        };
+        Maker::new(target, MADE)?.make(fill, patience).map(drop)
     }
 }
 
 /// Whether a thread of a process waits for a child that has its memory.
 fn is_a_parent(pid: i32) -> bool {
     threads(pid).is_ok_and(|mut threads| threads.any(|tid| has_child(pid, tid)))
-}
-
-/// Unmaps counts and code, in which no thread is, as far as they are mapped.
-fn unmap<'r>(
-    target: &Target,
-    inode: u64,
-    ranges: impl Iterator<Item = &'r Range<u64>>,
-    patience: Patience<'_>,
-) -> Result<(), Error> {
-    let mapped = mappings(target.pid(), inode);
-    let is_there = |range: &&Range<u64>| is_within(&mapped, range);
-    let unmap = |range: &Range<u64>| Step::unmap(range.start, range.end - range.start);
-    let steps: Vec<Step> = ranges.filter(is_there).map(unmap).collect();
-    let fill = |file: &Fd| {
-        mem::seal(file, (steps.len() * Step::BYTES) as u64)
-            .and_then(|()| Steps::write(file, 0, &steps))
-            .map_err(Error::Refused)
-    };
-    Maker::new(target, MADE)?.make(fill, patience).map(drop)
 }
 
 /// A plan, and a place for the code that makes its memory.
@@ -244,8 +244,8 @@ impl<'t> Prepared<'t> {
     }
 
     /// Writes the jumps, once the memory is there.
-    fn begin(&self, mut bare: Bare, patience: Patience<'_>) -> Result<Bare, Error> {
-        self.layout.check(self.target.pid(), &bare.memory)?;
+    fn begin(&self, bare: &mut Bare, patience: Patience<'_>) -> Result<(), Error> {
+        self.look(bare)?;
         let patience = patience.at_most(WRITING);
         let guards: Vec<u64> = self.layout.plan.guards().map(|guard| guard.address).collect();
         let mut wanted: Vec<Change> = self.layout.plan.probes().map(Change::of).collect();
@@ -254,7 +254,7 @@ impl<'t> Prepared<'t> {
                 let mut halted = Halted::new(self.target, &patience)?;
                 halted.lead_away(self.target, |at| self.layout.plan.guard(at));
                 let busy = halted.stand_at(self.target, &guards);
-                self.write(&mut bare, &mut wanted, &busy)
+                self.write(bare, &mut wanted, &busy)
             };
             match apart(written).unwrap_or(Err(Error::Over)) {
                 Err(why) if bare.changes.is_empty() => return Err(why),
@@ -263,7 +263,13 @@ impl<'t> Prepared<'t> {
             }
         }
         bare.left_off.busy = self.layout.plan.probe_count() - bare.changes.len() - bare.left_off.changed;
-        Ok(bare)
+        Ok(())
+    }
+
+    /// Looks whether the process has mapped all of it.
+    fn look(&self, bare: &Bare) -> Result<(), Error> {
+        let is_there = bare.is_held_by(self.target.pid(), bare.inode()?);
+        if is_there { Ok(()) } else { Err(Error::Refused(Errno(libc::EEXIST))) }
     }
 
     /// As that, of a process whose only thread is stopped at the program's begin.
@@ -271,18 +277,19 @@ impl<'t> Prepared<'t> {
     /// # Errors
     /// As [`Bare::count`].
     pub(crate) fn begin_at_start(self, memory: Fd) -> Result<Bare, Error> {
-        self.layout.check(self.target.pid(), &memory)?;
         let mut bare = self.none_yet(memory);
+        self.look(&bare)?;
         let mut wanted = self.layout.plan.probes().map(Change::of).collect();
         self.write(&mut bare, &mut wanted, &BTreeSet::new())?;
         Ok(bare)
     }
 
     fn none_yet(&self, memory: Fd) -> Bare {
-        let Layout { number, row, .. } = &self.layout;
+        let Layout { plan, row, .. } = &self.layout;
+        let number = plan.counts.map_or(0, |counts| counts.number);
         let code = self.layout.code().into_iter().map(|(range, _)| range).collect();
         let (changes, left_off) = Default::default();
-        Bare { memory, number: *number, row: row.clone(), code, changes, left_off }
+        Bare { memory, number, row: row.clone(), code, changes, left_off }
     }
 
     /// Writes all jumps that are wanted but those over an address where a thread is, while all threads are stopped.
@@ -331,7 +338,6 @@ fn write(memory: &File, changes: &[Change], done: &mut Vec<Change>) -> std::io::
 /// and the list of what is to be mapped.
 pub(crate) struct Layout<'p> {
     plan: Plan<'p>,
-    number: u64,
     /// Where the first row of counts lies in the process, and how many bytes it has.
     row: Range<u64>,
     /// Where in the file the code begins.
@@ -348,7 +354,7 @@ impl<'p> Layout<'p> {
             plan.memories().map(|memory| memory.address..memory.address + memory.len).collect();
         let at = image::hole(pid.unsigned_abs(), &planned).ok_or(Error::NoRoom)?;
         let row = at..at + counts.row_bytes.next_multiple_of(PAGE);
-        Ok(Layout { plan, number: counts.number, row, code_at: rows.next_multiple_of(PAGE) })
+        Ok(Layout { plan, row, code_at: rows.next_multiple_of(PAGE) })
     }
 
     /// Where the code that counts lies in the process: behind the counts.
@@ -416,20 +422,6 @@ impl<'p> Layout<'p> {
         }
         parts.iter().zip(codes).try_for_each(|((_, offset), code)| fd::write_at(file, &code, *offset))
     }
-
-    /// Looks whether the process has mapped all of it.
-    fn check(&self, pid: i32, memory: &Fd) -> Result<(), Error> {
-        let inode = fd::identity(memory.raw()).map_err(Error::Forbidden)?.inode;
-        let code = self.code();
-        let all = std::iter::once(&self.row).chain(code.iter().map(|(range, _)| range));
-        if are_mapped(pid, inode, all) { Ok(()) } else { Err(Error::Refused(Errno(libc::EEXIST))) }
-    }
-}
-
-/// Whether a process has mapped the memory in all of these places.
-fn are_mapped<'r>(pid: i32, inode: u64, mut ranges: impl Iterator<Item = &'r Range<u64>>) -> bool {
-    let mapped = mappings(pid, inode);
-    !mapped.is_empty() && ranges.all(|range| is_within(&mapped, range))
 }
 
 fn is_within(mapped: &[Range<u64>], part: &Range<u64>) -> bool {
@@ -441,11 +433,9 @@ fn mappings(pid: i32, inode: u64) -> Vec<Range<u64>> {
     let maps = mapped::table(&format!("/proc/{pid}/maps"));
     let one = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [range, _, _, _, number, path, ..] = words.get(..)? else { return None };
+        let [_, _, _, _, number, path, ..] = words.get(..)? else { return None };
         let is_it = path.strip_prefix("/memfd:") == Some(NAME) && number.parse() == Ok(inode);
-        let (start, end) = range.split_once('-')?;
-        let hex = |digits| u64::from_str_radix(digits, 16).ok();
-        is_it.then_some(hex(start)?..hex(end)?)
+        is_it.then(|| image::range_of(line))?
     };
     maps.lines().filter_map(one).collect()
 }
@@ -453,7 +443,7 @@ fn mappings(pid: i32, inode: u64) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::OpenOptions;
+    use std::fs::{self, OpenOptions};
 
     #[test]
     fn changes_are_made_where_that_is_what_is_there() {

@@ -5,7 +5,7 @@ use crate::arch::interrupted;
 use crate::error::Error;
 use crate::image;
 use crate::stop::Stopped;
-use crate::target::{Patience, Target, apart, is_ours};
+use crate::target::{Patience, Target, apart, is_ours, signals};
 use crate::thread::Call;
 use mote_layout::stubs::{RETURNS_AT, SLOT, WORDS};
 use mote_symbol::mapped;
@@ -73,7 +73,7 @@ impl Leaving {
             distance => stopped.own_word(target.memory(), distance),
         });
         // Its calls are worked on, by code that may be anybody's; or a handler is about to be told of a breakpoint.
-        if top == 0 && before != 0 || traps(target.pid(), stopped.tid()) {
+        if top == 0 && before != 0 || signals(target.pid(), stopped.tid(), "SigPnd:") & TRAPS != 0 {
             return false;
         }
         if is_in || stopped.words().into_iter().any(|word| self.has(word)) {
@@ -123,13 +123,6 @@ impl Leaving {
             std::thread::sleep(LOOK);
         }
     }
-}
-
-/// Whether a breakpoint's signal has not come to its handler yet.
-fn traps(pid: i32, tid: i32) -> bool {
-    let status = mapped::table(&format!("/proc/{pid}/task/{tid}/status"));
-    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).unwrap_or_default();
-    u64::from_str_radix(pending.trim(), 16).is_ok_and(|pending| pending & TRAPS != 0)
 }
 
 /// Whether a thread waits for a child that has its memory.

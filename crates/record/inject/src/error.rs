@@ -41,8 +41,8 @@ pub enum Error {
     /// There is nothing that could load a library.
     #[error(
         "mote cannot load its library into it: its C library has no `dlopen` that could (a static program, \
-         musl, or glibc before 2.34); calls of its functions can be counted without (`mote functions --count`), and recorded by the \
-         kernel (`mote record -k 'uprobe:PROGRAM:FUNCTION'`)"
+         musl, or glibc before 2.34); calls of its functions can be counted without (`mote functions --count`), \
+         and recorded by the kernel (`mote record -k 'uprobe:PROGRAM:FUNCTION'`)"
     )]
     NoLoader,
     /// There is no room for the code.

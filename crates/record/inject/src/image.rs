@@ -81,8 +81,7 @@ fn room_behind(code: &Code, mapped: &Mapped, bytes: u64) -> Option<u64> {
 /// (`VM_MAYWRITE`, arch/x86/entry/vdso/vma.c).
 fn room_in_vdso(pid: u32, memory: &File, bytes: usize, left: &[u8]) -> Option<(u64, Vec<u8>)> {
     let maps = mapped::table(&format!("/proc/{pid}/maps"));
-    let range = maps.lines().find(|line| line.ends_with("[vdso]"))?.split_once(' ')?.0;
-    let end = u64::from_str_radix(range.split_once('-')?.1, 16).ok()?;
+    let end = maps.lines().find(|line| line.ends_with("[vdso]")).and_then(range_of)?.end;
     let address = end.checked_sub(bytes as u64)? & !15;
     let mut now = vec![0; (end - address) as usize];
     memory.read_exact_at(&mut now, address).ok()?;
@@ -123,11 +122,9 @@ pub(crate) fn ours(pid: u32) -> Vec<(Range<u64>, u64)> {
     let maps = mapped::table(&format!("/proc/{pid}/maps"));
     let one = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [range, protection, offset, _, _, path, ..] = words.get(..)? else { return None };
-        let hex = |digits| u64::from_str_radix(digits, 16).ok();
+        let [_, protection, offset, _, _, path, ..] = words.get(..)? else { return None };
         let is_code = protection.contains('x') && *path == IN_MEMORY;
-        let (start, end) = range.split_once('-')?;
-        is_code.then_some((hex(start)?..hex(end)?, hex(offset)?))
+        is_code.then_some((range_of(line)?, u64::from_str_radix(offset, 16).ok()?))
     };
     maps.lines().filter_map(one).collect()
 }
@@ -158,12 +155,14 @@ pub(crate) fn loaded(pid: u32, memory: &File, library: &[u8], functions: [&str; 
 
 /// Where a process has mapped something, by address.
 pub(crate) fn mappings(pid: u32) -> Vec<Range<u64>> {
-    let mapped = |line: &str| {
-        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
-        let hex = |digits| u64::from_str_radix(digits, 16).ok();
-        Some(hex(start)?..hex(end)?)
-    };
-    mapped::table(&format!("/proc/{pid}/maps")).lines().filter_map(mapped).collect()
+    mapped::table(&format!("/proc/{pid}/maps")).lines().filter_map(range_of).collect()
+}
+
+/// The addresses of a line of `/proc/PID/maps`.
+pub(crate) fn range_of(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    let hex = |digits| u64::from_str_radix(digits, 16).ok();
+    Some(hex(start)?..hex(end)?)
 }
 
 /// A place for memory of ours, away from all that is mapped, or will be: what the kernel chooses next lies elsewhere.

@@ -180,13 +180,11 @@ impl Target {
             _ if field("Seccomp:").is_some_and(|mode| mode != "0") => Err(Error::Seccomp),
             // Another recorder, which has stopped it for a moment, is waited for; it may have gone meanwhile, and its
             // name with it.
-            _ if tracer != 0 && !is_mote(tracer) && self.tracer() == tracer => Err(Error::Debugged(tracer)),
+            _ if tracer != 0 && !is_mote(tracer) && self.tracer_of(self.pid) == tracer => {
+                Err(Error::Debugged(tracer))
+            }
             _ => Ok(()),
         }
-    }
-
-    fn tracer(&self) -> i32 {
-        tracer(&mapped::table(&format!("/proc/{}/status", self.pid)))
     }
 
     /// Who traces one of its threads; 0 where nobody does.
@@ -399,6 +397,13 @@ impl Target {
 pub(crate) fn threads(pid: i32) -> io::Result<impl Iterator<Item = i32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
+/// A set of signals of a thread, by the name that it has in its status.
+pub(crate) fn signals(pid: i32, tid: i32, name: &str) -> u64 {
+    let status = mapped::table(&format!("/proc/{pid}/task/{tid}/status"));
+    let signals = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    u64::from_str_radix(signals.trim(), 16).unwrap_or(0)
 }
 
 /// Whether a thread of a process is one that the library has made there, by its name.

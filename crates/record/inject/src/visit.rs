@@ -22,10 +22,9 @@ use crate::image::{self, Room};
 use crate::placed::Placed;
 use crate::shared::{area, words};
 use crate::stop::{Stopped, Waiting};
-use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, take_back};
+use crate::target::{LOOKING, Patience, Target, apart, errno, fresh_number, signals, take_back};
 use mote_layout::functions::{Plan, RESERVED_AT};
 use mote_layout::retired::{RELEASE, RETIRE, RETIRED_AT};
-use mote_symbol::mapped;
 use mote_sys::Errno;
 use mote_sys::fd::{self, Fd};
 use mote_sys::signal::TRAPS;
@@ -342,10 +341,7 @@ pub fn open_to_traps(pid: i32, patience: &Patience<'_>) -> Result<usize, Error> 
 fn let_take_traps(target: &Target, patience: &Patience<'_>) -> Result<usize, Error> {
     let mut closed = 0;
     for tid in target.threads()? {
-        let status = mapped::table(&format!("/proc/{}/task/{tid}/status", target.pid()));
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or_default();
-        let mask = u64::from_str_radix(mask.trim(), 16).unwrap_or(0);
-        if mask & TRAPS == 0 {
+        if signals(target.pid(), tid, "SigBlk:") & TRAPS == 0 {
             continue;
         }
         let open = || {

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::event::{Carrier, Engine, Event, Site, State};
 use crate::file::{self, Image, Segment};
 use mote_layout::site::{PROBED, STACK, SWITCH_OFFSET, Switch};
+use mote_symbol::collect;
 use mote_symbol::mapped::{self, FileId};
 use mote_sys::mem::PAGE_BYTES;
 use std::collections::HashMap;
@@ -58,9 +59,7 @@ pub fn all() -> (Vec<Process>, usize) {
     let mut files = Files::default();
     let mut found = Vec::new();
     let mut forbidden = 0;
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    pids.retain(|pid| *pid != std::process::id());
+    let mut pids: Vec<u32> = collect::processes().filter(|pid| *pid != std::process::id()).collect();
     pids.sort_unstable();
     for pid in pids {
         match files.process(pid) {

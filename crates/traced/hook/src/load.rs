@@ -79,11 +79,12 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     if !tsc::is_allowed() {
         return Err(Errno(libc::EPERM));
     }
+    // What is no plan is answered there.
+    let file = fd::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
     // SAFETY: the caller's promise.
-    if let Some(done) = unsafe { retire::asked(path) }? {
+    if let Some(done) = unsafe { retire::asked(&file) }? {
         return Ok(done);
     }
-    let file = fd::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
     let bytes = read(&file)?;
     let plan = Plan::parse(bytes).ok_or(Errno(libc::EINVAL))?;
     if !plan.probes().all(|probe| is_sound(&plan, &probe)) {

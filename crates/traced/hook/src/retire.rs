@@ -20,7 +20,6 @@
 
 use crate::load::{self, Loaded};
 use crate::{budget, stack};
-use core::ffi::CStr;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use mote_agent::Function;
 use mote_layout::functions::JUMP_BYTES;
@@ -68,21 +67,20 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Pieces of code that are written at a time.
 const AT_ONCE: usize = 64;
 
-/// Does what the file at `path` asks for, if that is no plan; returns how many pieces of code it was about.
+/// Does what the file asks for, if that is no plan; returns how many pieces of code it was about.
 ///
 /// # Errors
 /// As `load`.
 ///
 /// # Safety
 /// `plan-true`.
-pub(crate) unsafe fn asked(path: &CStr) -> Result<Option<usize>> {
-    let file = fd::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
+pub(crate) unsafe fn asked(file: &Fd) -> Result<Option<usize>> {
     let mut words = [0; 2 * 8];
-    let read = fd::read_at(&file, &mut words, 0)?;
+    let read = fd::read_at(file, &mut words, 0)?;
     let [what, number] = [0, 8].map(|at| words.get(at..).and_then(<[u8]>::first_chunk::<8>));
     let [what, number] = [what, number].map(|word| word.map_or(0, |word| u64::from_le_bytes(*word)));
     match what {
-        RETIRE if read == words.len() => retire(&file, number).map(Some),
+        RETIRE if read == words.len() => retire(file, number).map(Some),
         // SAFETY: the caller's promise.
         RELEASE if read == words.len() => unsafe { release(number) }.map(Some),
         _ => Ok(None),

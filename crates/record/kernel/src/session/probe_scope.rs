@@ -15,6 +15,7 @@ use crate::attach::{self, Link};
 use crate::load::Program;
 use mote_catalog::event::Hook;
 use mote_probes::pinned;
+use mote_symbol::collect;
 use mote_symbol::mapped::Mapped;
 use mote_sys::Errno;
 use mote_words::counted;
@@ -87,8 +88,7 @@ fn release_of(text: &str) -> (u32, u32) {
 
 /// How many processes map the file, beside these and their descendants.
 fn others(path: &Path, pids: &[u32]) -> usize {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let all: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let all: Vec<u32> = collect::processes().collect();
     let parents: HashMap<u32, u32> = all.iter().filter_map(|pid| Some((*pid, parent(*pid)?))).collect();
     let chosen: HashSet<u32> = pids.iter().copied().chain([std::process::id()]).collect();
     let is_chosen = |pid: &u32| {
