@@ -3,7 +3,9 @@
 
 use crate::support::command::{json_lines, mote, printed, text};
 use crate::support::compiled::compile;
+use crate::support::counting::counting;
 use crate::support::{Record, has_tool, is_root, skip};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -98,11 +100,44 @@ fn of_a_command_with_and_without_frame_pointers() {
     }
 }
 
-/// `nested.c` as it runs, which sleeps between.
-fn running(program: &Path) -> Child {
-    let mut command = Command::new(program);
-    command.args(["100000000", "1000"]).stdout(Stdio::null());
+/// `nested.c` sleeps for so many microseconds each time.
+const SLEEPING: &[&str] = &["1000"];
+/// It sleeps now and then, and does little but calls between; others have the CPUs first.
+const CALLING: &[&str] = &["1000", "10000", "1"];
+
+/// `nested.c` as it runs.
+fn running(program: &Path, how: &[&str]) -> Child {
+    let mut command = Command::new("nice");
+    command
+        .args(["-n", if how == CALLING { "19" } else { "0" }])
+        .arg(program)
+        .arg("100000000")
+        .args(how)
+        .stdout(Stdio::null());
     command.spawn().expect("it starts")
+}
+
+/// Much of its time goes to the code that counts.
+#[test]
+fn of_a_process_whose_calls_are_counted() {
+    if !can_be_seen() {
+        return;
+    }
+    let keep = TempDir::new().expect("a directory");
+    let program = compile(&keep, "nested.c", &["-O2", "-fno-optimize-sibling-calls"]);
+    let mut child = running(&program, CALLING);
+    let pid = child.id().to_string();
+    let words = ["probed_*", "-p", &pid, "--duration", "5s"];
+    let mut counts = counting(&words, &keep.path().join("counts")).spawn().expect("it starts");
+    let mut said = BufReader::new(counts.stderr.take().expect("a pipe")).lines();
+    said.by_ref().map_while(Result::ok).find(|line| line.contains("probes in 4 functions")).expect("probes");
+    let trace = keep.path().join("trace");
+    let run = mote(&["profile", "-p", &pid, "--duration", "2s", "-o", text(&trace)]);
+    counts.wait().expect("it ends");
+    child.kill().and_then(|()| child.wait()).expect("a child");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
+    assert_whole(&trace, "profile_sample", 20);
 }
 
 #[test]
@@ -112,7 +147,7 @@ fn of_a_process_whose_functions_another_recording_has_on() {
     }
     let keep = TempDir::new().expect("a directory");
     let program = compile(&keep, "nested.c", &["-O2", "-fno-optimize-sibling-calls"]);
-    let mut child = running(&program);
+    let mut child = running(&program, SLEEPING);
     let functions = Record::process(child.id().into()).with(&["-f", "probed_*"]).start();
     functions.wait_until_said("probes in 4 functions");
     let trace = keep.path().join("trace");
@@ -147,7 +182,7 @@ fn of_events_of_the_kernel() {
         .ends_with(0);
     assert_whole(&trace.path, "*nanosleep", 2000);
     // Those that another recording has on, and a flight recorder, which makes stacks of what it holds at its end.
-    let mut child = running(&program);
+    let mut child = running(&program, SLEEPING);
     let functions = Record::process(child.id().into()).with(&["-f", "probed_*"]).start();
     functions.wait_until_said("probes in 4 functions");
     let flight =
@@ -158,7 +193,7 @@ fn of_events_of_the_kernel() {
     child.kill().and_then(|()| child.wait()).expect("a child");
     assert_whole(&trace.path, "*nanosleep", 500);
     // Both in one, of a process that runs.
-    let mut child = running(&program);
+    let mut child = running(&program, SLEEPING);
     let flight =
         Record::process(child.id().into()).with(&SLEEPS).with(&["--mode", "overwrite", "--duration", "2s"]);
     let trace = flight.with(&["-f", "probed_*"]).run().ends_with(0);

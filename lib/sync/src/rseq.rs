@@ -63,6 +63,11 @@ pub fn is_found() -> bool {
     OFFSET.load(Ordering::Relaxed) != UNAVAILABLE
 }
 
+/// How far behind the thread pointer each thread's area lies, where [`is_found`].
+pub fn offset() -> isize {
+    OFFSET.load(Ordering::Relaxed)
+}
+
 /// The calling thread's area. Its `cpu_id` is at least `0x8000_0000` when the thread has none.
 ///
 /// # Cost

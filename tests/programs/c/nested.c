@@ -1,5 +1,6 @@
 // A known tree of calls, deep and with recursion, on several threads; with a second argument the innermost function
-// sleeps for so many microseconds.
+// sleeps for so many microseconds, with a third and a fourth one only each so manieth time, and works for so many
+// turns.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 #define THREADS 3
 
 static volatile double value = 1;
-static long turns = 3000, rounds, pause_us;
+static long turns = 3000, rounds, pause_us, each = 1;
+static _Thread_local long calls;
 
 FUNCTION static void leaf(void) {
     for (long n = 0; n < turns; n++) value = value * 1.0000001;
-    if (pause_us) usleep(pause_us);
+    if (pause_us && calls++ % each == 0) usleep(pause_us);
     value = 1;
 }
 FUNCTION static void probed_c(void) { leaf(); value += 1; }
@@ -41,6 +43,8 @@ FUNCTION static void *thread(void *unused) { work(); value += 1; return unused; 
 int main(int argc, char **argv) {
     rounds = argc > 1 ? atol(argv[1]) : 100000;
     pause_us = argc > 2 ? atol(argv[2]) : 0;
+    each = argc > 3 ? atol(argv[3]) : each;
+    turns = argc > 4 ? atol(argv[4]) : turns;
     pthread_t threads[THREADS];
     for (int n = 0; n < THREADS; n++) pthread_create(&threads[n], 0, thread, 0);
     work();

@@ -107,6 +107,9 @@ pub const JUMP_BYTES: usize = 5;
 pub const RECORD_AT: u64 = 16;
 /// Bytes before the body where the address of the library's code is.
 pub const CODE_AT: u64 = 8;
+/// First word of a page in which nothing lies but code that bodies call to be counted. It leaves the stack pointer
+/// where it is: profilers find there where the body goes on.
+pub const COUNTING: u64 = u64::from_le_bytes(*b"moteCnt\0");
 
 /// Memory to be mapped, readable and executable; nothing else may be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

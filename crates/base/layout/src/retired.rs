@@ -4,9 +4,10 @@
 //! taken away, so that its own plan finds the places again: in the place of a plan it hands over a file that begins
 //! with [`RETIRE`] and a number. The library gives up all plans, if the process is in no session, and writes behind
 //! that ([`RETIRED_AT`]) from where to where the stubs lie by which calls return, how far from a thread's pointer its
-//! two words of tops lie (`crate::stubs`), and then, for each piece of code, where it begins and ends. When the
-//! recorder has seen each thread elsewhere once, it hands over [`RELEASE`] and the same number: the code is unmapped,
-//! unless another recorder has had plans given up meanwhile.
+//! two words of tops lie (`crate::stubs`), and then, for each piece of code, where it begins and ends: also of what
+//! stays and leads there (`crate::functions::COUNTING`). When the recorder has seen each thread elsewhere once, it
+//! hands over [`RELEASE`] and the same number: the code is unmapped, unless another recorder has had plans given up
+//! meanwhile.
 
 /// First word of a file by which plans are to be given up; a number is the second one.
 pub const RETIRE: u64 = u64::from_le_bytes(*b"moteRt7\0");

@@ -7,6 +7,7 @@
 use crate::arch::RESTORER;
 use crate::modules::{Bytes, File};
 use mote_journal::Map;
+use mote_layout::functions::COUNTING;
 use mote_layout::stack::FINDER;
 use mote_layout::stubs::{VERSION, VERSION_BEFORE, WORDS};
 use mote_symbol::mapped::table;
@@ -56,6 +57,11 @@ impl Memory {
         let page = at - at % PAGE;
         let ranges = [from..to, from.max(page)..to, from..to.min(page.saturating_add(PAGE))];
         ranges.into_iter().find_map(|range| Some((range.start, self.bytes(range)?)))
+    }
+
+    /// Whether at an address there is nothing but code that bodies of functions call to be counted.
+    pub(crate) fn counts(&self, at: u64) -> bool {
+        self.words(at - at % PAGE_BYTES as u64) == Some([COUNTING])
     }
 
     fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {

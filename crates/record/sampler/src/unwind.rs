@@ -81,6 +81,11 @@ impl Space {
         self.finders.iter().find_map(|finder| tops(memory, *finder))
     }
 
+    /// Whether a thread is in code that bodies call to be counted, which is not the library's own.
+    fn is_counting(&self, at: u64) -> bool {
+        !self.knows(at) && self.memory.as_ref().is_some_and(|memory| memory.counts(at))
+    }
+
     /// Where in a function a thread is that is in the code between it and its probe.
     fn moved(&self, at: u64) -> Option<Moved> {
         if self.knows(at) {
@@ -218,6 +223,12 @@ impl Unwinder {
             word.ok_or(())
         };
         let (mut now, mut at) = (registers.to_unwind(), registers.instruction());
+        if space.is_counting(at)
+            && let Ok(body) = read(now.sp())
+        {
+            at = body;
+            now = UnwindRegsNative::new(at, now.sp().wrapping_add(8), now.bp());
+        }
         if let Some(moved) = space.moved(at) {
             at = moved.instruction;
             now = UnwindRegsNative::new(at, now.sp().wrapping_add(moved.pushed), now.bp());

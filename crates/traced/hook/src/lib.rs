@@ -24,6 +24,7 @@
 //! | `calls` | what becomes of a call that begins or ends |
 //! | `callers` | in which callers a thread is, where calls are wanted below some only |
 //! | `counts` | calls that are counted, and not recorded |
+//! | `nearby` | copies of the code that counts, close to the functions |
 //! | `known` | calls whose return addresses a runtime looks for |
 //! | `budget` | how often calls are samples, where only some of them are recorded |
 //! | `counters` | what a thread counts during these |
@@ -69,6 +70,7 @@ mod counts;
 mod facts;
 mod known;
 mod load;
+mod nearby;
 mod retire;
 mod stack;
 mod ticks;

@@ -3,7 +3,7 @@
 use crate::counters::Set;
 use crate::counts::{self, Counted, Counters};
 use crate::retire::{self, State};
-use crate::{arch, budget, callers, known, stack, ticks, unwinding, values};
+use crate::{arch, budget, callers, known, nearby, stack, ticks, unwinding, values};
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -275,7 +275,7 @@ fn map_all(file: &Fd, plan: &Plan<'static>, counters: &Counters, records: *mut F
         // SAFETY: `is_sound`: in memory that was mapped just now, and is writable.
         unsafe { cell(RECORD_AT).write_unaligned(record.expose_provenance() as u64) };
         // SAFETY: as above.
-        unsafe { cell(CODE_AT).write_unaligned(entry(values, callers) as u64) };
+        unsafe { cell(CODE_AT).write_unaligned(entry(probe.body as usize, values, callers) as u64) };
     }
     let mut sealed = Ok(());
     for memory in plan.memories() {
@@ -291,14 +291,14 @@ fn map_all(file: &Fd, plan: &Plan<'static>, counters: &Counters, records: *mut F
 }
 
 /// The code that the body of a function leads to.
-fn entry(values: &[[u8; VALUE_BYTES]], callers: Callers) -> usize {
+fn entry(body: usize, values: &[[u8; VALUE_BYTES]], callers: Callers) -> usize {
     let (is_below, has_sequences) = (callers.below != 0, mote_sync::rseq::is_found());
     match (values, counts::of(values)) {
         _ if callers.of != 0 => arch::entry_with_values(),
         ([], _) if is_below => arch::entry_below(),
         ([], _) => arch::entry(),
         (_, Some(Counted::Entries)) if is_below => arch::entry_counted_below(has_sequences),
-        (_, Some(Counted::Entries)) => arch::entry_counted(has_sequences),
+        (_, Some(Counted::Entries)) => nearby::entry_counted(body, has_sequences),
         (_, Some(Counted::Both)) if is_below => arch::entry_counted_both_below(),
         (_, Some(Counted::Both)) => arch::entry_counted_both(),
         (values, None) if values::is_sampled(values) => arch::entry_sampled(),

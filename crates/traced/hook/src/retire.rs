@@ -19,7 +19,7 @@
 //! have it whose call has just ended: it was elsewhere again by the next recorder's look.
 
 use crate::load::{self, Loaded};
-use crate::{budget, stack};
+use crate::{budget, nearby, stack};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use mote_agent::Function;
 use mote_layout::functions::JUMP_BYTES;
@@ -98,9 +98,11 @@ fn retire(file: &Fd, number: u64) -> Result<usize> {
     let (begin, bytes) = stack::area();
     let (mut pairs, mut at) = ([[0_u64; 2]; AT_ONCE], RETIRED_AT as u64);
     let code = retired().flat_map(|loaded| loaded.plan.memories());
+    let code = code.map(|memory| [memory.address, memory.address + memory.len]);
     let mut all = [[begin as u64, (begin + bytes) as u64], stack::tops()]
         .into_iter()
-        .chain(code.map(|memory| [memory.address, memory.address + memory.len]));
+        .chain(nearby::copies().map(|[begin, end]| [begin as u64, end as u64]))
+        .chain(code);
     let mut count = 0;
     loop {
         let len = pairs.iter_mut().zip(&mut all).map(|(to, pair)| *to = pair).count();

@@ -6,6 +6,7 @@
 //! | `entry_with_values` | the same for functions with values: it always asks `calls::begin` |
 //! | `entry_sampled` | the same for functions with a quota: it passes by where there is none left |
 //! | `entry_counted` | the code that bodies call of functions whose entries are counted: it touches no slot |
+//! | `copy_counting`, `COUNTING_AT` | writes a copy of that code to a page, and where it begins there |
 //! | `entry_counted_both` | the same for those whose returns are counted, too |
 //! | `entry_below`, `entry_..._below` | the same, where calls are wanted below callers only |
 //! | `Kept` | the registers that a function has got, or returns; `General`, `Vectors`: as the code hands them over |
@@ -22,9 +23,10 @@ mod x86_64;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{
-    FRAMES_BYTES, General, Kept, RETURNS_AT, Vectors, can_keep_registers, copy_at, entry, entry_below,
-    entry_counted, entry_counted_below, entry_counted_both, entry_counted_both_below, entry_sampled,
-    entry_with_values, entry_with_values_below, finder, first_stub, frames, stub, tops,
+    COUNTING_AT, FRAMES_BYTES, General, Kept, RETURNS_AT, Vectors, can_keep_registers, copy_at,
+    copy_counting, entry, entry_below, entry_counted, entry_counted_below, entry_counted_both,
+    entry_counted_both_below, entry_sampled, entry_with_values, entry_with_values_below, finder, first_stub,
+    frames, stub, tops,
 };
 
 #[cfg(not(target_arch = "x86_64"))]
