@@ -27,6 +27,12 @@ pub fn deal_by(dealer: Dealer) {
     DEALER.store(dealer as *mut (), Ordering::Release);
 }
 
+/// Does something while no dealer works.
+pub fn without_dealer<R>(work: impl FnOnce() -> R) -> R {
+    let _held = hold::control();
+    work()
+}
+
 /// Lets the dealer work; returns when it is to be called again, and whether sites could not be switched for now.
 pub(crate) fn deal() -> (Option<i32>, bool) {
     let dealer = DEALER.load(Ordering::Acquire);

@@ -132,7 +132,7 @@ pub use change::ChangeError;
 pub use channel::{Channel, introduce_thread};
 pub use counter::Counter;
 pub use counts::{CountArea, add_counts};
-pub use dealing::{Dealer, Dealing, deal_by};
+pub use dealing::{Dealer, Dealing, deal_by, without_dealer};
 pub use event::{Between, Event, FAULTED};
 pub use late::{Interrupted, enter};
 pub use own_work::{is_own_work, set_own_work};

@@ -10,7 +10,8 @@
 //! and one that is called often for moments.
 //!
 //! # Who may touch what
-//! Probes: quotas, and the begin of the list `SPENT`. All else: the dealer, with the control path held.
+//! Probes: quotas, and the begin of the list `SPENT`. All else: the dealer, with the control path held; and the loader
+//! in its place, when plans are taken away.
 
 use crate::counters::{self, Thread};
 use crate::facts;
@@ -87,6 +88,21 @@ fn sampled() -> impl Iterator<Item = &'static [Function]> {
 /// No plan has functions that are sampled any more.
 pub(crate) fn end() {
     SAMPLED.iter().for_each(|sampled| sampled.first.store(null_mut(), Ordering::Release));
+}
+
+/// Forgets the functions that are in lists here, if no plan has any; returns whether there are none. No thread may come
+/// to one of a plan that was given up.
+pub(crate) fn forget() -> bool {
+    if sampled().next().is_some() {
+        return false;
+    }
+    mote_agent::without_dealer(|| {
+        SPENT.store(null_mut(), Ordering::Relaxed);
+        // SAFETY: the dealer does not work meanwhile.
+        let bucket = unsafe { &mut *BUCKET.0.get() };
+        (bucket.first, bucket.last, bucket.waiting) = (null_mut(), null_mut(), 0);
+    });
+    true
 }
 
 /// A part of a sample's work.

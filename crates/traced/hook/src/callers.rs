@@ -34,6 +34,12 @@ pub(crate) fn bit(number: u64) -> Option<u64> {
     SETS.iter().position(is_it).map(|bit| 1 << bit)
 }
 
+/// The set has no functions any more: its bit is free.
+pub(crate) fn forget(number: u64) {
+    let set = SETS.iter().find(|set| number != 0 && set.load(Ordering::Relaxed) == number);
+    set.into_iter().for_each(|set| set.store(0, Ordering::Release));
+}
+
 /// What calls of a probe's function have to do with the callers of its plan, whose bit this is.
 pub(crate) fn of(probe: &Probe, bit: u64) -> Callers {
     match probe.scope {
@@ -78,5 +84,9 @@ mod tests {
         assert_eq!((all, bit(65)), (u64::MAX, None));
         assert_eq!(bit(7), bit(7));
         assert_ne!(bit(7), bit(8));
+        let was = bit(7);
+        forget(7);
+        forget(0);
+        assert_eq!((bit(65), bit(66)), (was, None));
     }
 }

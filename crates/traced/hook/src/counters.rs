@@ -29,8 +29,8 @@ const NUMBER: i32 = 900;
 /// `RUSAGE_THREAD` (linux/resource.h).
 const RUSAGE_THREAD: usize = 1;
 
-/// What is counted. Stays for good.
-#[derive(Debug)]
+/// What is counted. Stays for good, once it is installed.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     counters: [Option<Counter>; COUNTERS_MAX],
     /// Which of them is time, of which sampling takes some.
@@ -58,8 +58,17 @@ impl Set {
     }
 
     /// Has this one counted from now on, by threads that begin a call.
-    pub(crate) fn install(&'static self) {
-        SET.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn install(self) -> Result<(), Errno> {
+        if Set::newest() != Some(&self) {
+            let set = Mapping::private(size_of::<Set>())?.leak().cast::<Set>();
+            // SAFETY: fresh memory of this size; pages are aligned for any type.
+            unsafe { set.write(self) };
+            SET.store(set, Ordering::Release);
+        }
+        Ok(())
     }
 
     fn newest() -> Option<&'static Set> {

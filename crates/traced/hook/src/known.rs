@@ -15,6 +15,12 @@ pub(crate) fn look_by(plan: &'static Plan<'static>) {
     }
 }
 
+/// The plan is taken away: no thread asks for its functions any more.
+pub(crate) fn forget(plan: &'static Plan<'static>) {
+    let plan = ptr::from_ref(plan).cast_mut();
+    let _ = PLAN.compare_exchange(plan, ptr::null_mut(), Ordering::Release, Ordering::Relaxed);
+}
+
 /// Whether a call of a function may be recorded that returns to this address.
 ///
 /// # Signal safety

@@ -157,11 +157,7 @@ fn add(loaded: &'static Loaded) {
 
 /// Has calls of functions sampled, with what a plan counts, within its budget.
 fn count_and_limit(plan: &Plan<'_>, functions: &'static [Function]) -> Result<()> {
-    let set = Mapping::private(size_of::<Set>())?.leak().cast::<Set>();
-    // SAFETY: fresh memory of this size; pages are aligned for any type.
-    unsafe { set.write(Set::new(plan.counters())) };
-    // SAFETY: written just now, and leaked.
-    unsafe { &*set }.install();
+    Set::new(plan.counters()).install()?;
     budget::begin(plan.budget, functions);
     Ok(())
 }

@@ -19,10 +19,10 @@
 //! have it whose call has just ended: it was elsewhere again by the next recorder's look.
 
 use crate::load::{self, Loaded};
-use crate::{budget, nearby, stack};
+use crate::{budget, callers, known, nearby, stack};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use mote_agent::Function;
-use mote_layout::functions::JUMP_BYTES;
+use mote_layout::functions::{JUMP_BYTES, Plan};
 use mote_layout::retired::{RELEASE, RETIRE, RETIRED_AT};
 use mote_sys::fd::{self, Fd};
 use mote_sys::raw::syscall;
@@ -147,31 +147,37 @@ unsafe fn release(number: u64) -> Result<usize> {
     let mut count = 0;
     // A function of theirs may count in what came with a later plan.
     let counts = load::all().any(|loaded| loaded.state.is(RELEASED) && loaded.plan.counts.is_some());
+    let are_forgotten = budget::forget();
     for loaded in load::all() {
-        if loaded.state.is(QUIET) && !(counts && loaded.plan.counts.is_some()) {
-            loaded.state.set(GONE);
-            loaded.memory.iter().for_each(|range| unmap(range.start, range.end - range.start));
+        let Loaded { plan, state, memory, .. } = loaded;
+        if state.is(QUIET) && !(counts && plan.counts.is_some()) {
+            state.set(GONE);
+            let callers = plan.callers;
+            memory.iter().for_each(|range| unmap(range.start, range.end - range.start));
+            if !load::all().any(|other| !other.state.is(GONE) && other.plan.callers == callers) {
+                callers::forget(callers);
+            }
         }
-        if loaded.state.is(RETIRED) {
+        if state.is(RETIRED) {
             // Before anything else may come to lie there.
-            loaded.state.set(RELEASED);
-            for memory in loaded.plan.memories() {
+            state.set(RELEASED);
+            known::forget(plan);
+            for memory in plan.memories() {
                 unmap(memory.address as usize, memory.len as usize);
                 count += 1;
             }
         }
-        let [_, records, _] = &loaded.memory;
-        if loaded.state.is(RELEASED) && is_known_nowhere_else(loaded) && !stack::has_call_of(records) {
-            loaded.state.set(QUIET);
+        let [_, records, _] = memory;
+        // Functions that were sampled are in lists until they are forgotten.
+        if state.is(RELEASED) && (are_forgotten || !is_sampled(plan)) && !stack::has_call_of(records) {
+            state.set(QUIET);
         }
     }
     Ok(count)
 }
 
-/// Whether nothing else refers to a plan or its functions: neither samples nor what return addresses are looked for.
-fn is_known_nowhere_else(loaded: &Loaded) -> bool {
-    let (begin, end) = loaded.plan.looked_for;
-    loaded.plan.budget == 0 && loaded.plan.counters().next().is_none() && begin >= end
+fn is_sampled(plan: &Plan<'_>) -> bool {
+    plan.budget != 0 || plan.counters().next().is_some()
 }
 
 fn unmap(at: usize, len: usize) {
