@@ -31,7 +31,7 @@
  * @code crates/traced/patch/src/lib.rs: gate, are_guards_served
  * @code crates/traced/hook/src/load.rs: resume
  * @code crates/base/layout/src/functions.rs: guard
- * @digest 4e3958abfc23d58d
+ * @digest 0dbca6966be59d49
  *
  * @pass short | 2 CPUs, 4 batches | small
  * @pass long | 3 CPUs, 6 batches | -DCPUS=3 -DBATCHES=6

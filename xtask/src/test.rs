@@ -40,6 +40,8 @@ pub(crate) const LOOM_TESTS: &[&str] = &[
     "--test",
     "loom_lock",
     "--test",
+    "loom_list",
+    "--test",
     "loom_rcu",
     "--test",
     "structures_loom",

@@ -1,5 +1,5 @@
 //! What the lock-free parts stand on: atomics behind one alias, the thread's rseq area, thread-local words, a futex
-//! lock, padding.
+//! lock, lists that only grow, padding.
 #![cfg_attr(not(any(loom, shuttle)), no_std)]
 #![cfg_attr(
     not(test),
@@ -20,10 +20,12 @@
 mod arch;
 pub mod atomic;
 mod futex;
+mod list;
 mod lock;
 mod padded;
 pub mod rseq;
 pub mod thread;
 
+pub use list::{List, Listed, Next};
 pub use lock::{Guard, Lock};
 pub use padded::Padded;

@@ -10,7 +10,8 @@
 
 use crate::handshake::Scratch;
 use crate::link::Link;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
+use mote_sync::{List, Listed, Next};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{self, Mapping};
 use mote_sys::{Errno, Result};
@@ -27,7 +28,7 @@ pub struct CountArea {
     bytes: usize,
     /// The session whose memory it is, and one; 0 for none's, [`OVER`] when that has ended.
     session: AtomicU32,
-    next: AtomicPtr<CountArea>,
+    next: Next<CountArea>,
 }
 
 // SAFETY: `counts-stay`; all that changes is atomic.
@@ -37,7 +38,14 @@ unsafe impl Send for CountArea {}
 
 const OVER: u32 = u32::MAX;
 
-static AREAS: AtomicPtr<CountArea> = AtomicPtr::new(core::ptr::null_mut());
+/// All counts.
+static AREAS: List<CountArea> = List::new();
+
+impl Listed for CountArea {
+    fn next(&self) -> &Next<CountArea> {
+        &self.next
+    }
+}
 
 impl CountArea {
     /// The area of the plan of this number.
@@ -45,8 +53,7 @@ impl CountArea {
     /// # Safety
     /// `bytes` at `base` are a mapping that was leaked, in which no thread has references but of atomics.
     pub const unsafe fn new(number: u64, base: *mut u8, bytes: usize) -> CountArea {
-        let (session, next) = (AtomicU32::new(0), AtomicPtr::new(core::ptr::null_mut()));
-        CountArea { number, base, bytes, session, next }
+        CountArea { number, base, bytes, session: AtomicU32::new(0), next: Next::new() }
     }
 
     /// Whether its memory is that of a session of this number.
@@ -93,20 +100,12 @@ impl CountArea {
 
 /// Adds the counts of a plan, for good.
 pub fn add_counts(area: &'static CountArea) {
-    let mut head = AREAS.load(Ordering::Acquire);
-    loop {
-        area.next.store(head, Ordering::Relaxed);
-        let new = (&raw const *area).cast_mut();
-        match AREAS.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
+    AREAS.add(area);
 }
 
 /// Gets memory of a session for counts that have none yet. `connect` gives a new connection to it.
 pub(crate) fn fetch(connect: impl FnOnce() -> Option<(Link, Scratch)>) {
-    let mut without = areas().filter(|area| area.session.load(Ordering::Relaxed) == 0).peekable();
+    let mut without = AREAS.iter().filter(|area| area.session.load(Ordering::Relaxed) == 0).peekable();
     if without.peek().is_some()
         && let Some((link, mut scratch)) = connect()
     {
@@ -116,21 +115,10 @@ pub(crate) fn fetch(connect: impl FnOnce() -> Option<(Link, Scratch)>) {
 
 /// In a child whose parent's memory is not to be its own: calls are counted nowhere until it has some.
 pub(crate) fn part(session: usize) {
-    areas().filter(|area| area.is_of(session)).for_each(|area| area.let_go(0));
+    AREAS.iter().filter(|area| area.is_of(session)).for_each(|area| area.let_go(0));
 }
 
 /// Lets the memory of a session go that has ended.
 pub(crate) fn end(session: usize) {
-    areas().filter(|area| area.is_of(session)).for_each(|area| area.let_go(OVER));
-}
-
-/// All counts.
-fn areas() -> impl Iterator<Item = &'static CountArea> {
-    let mut next = AREAS.load(Ordering::Acquire).cast_const();
-    core::iter::from_fn(move || {
-        // SAFETY: the list holds only `&'static` references, never removed.
-        let area = unsafe { next.as_ref() }?;
-        next = area.next.load(Ordering::Acquire);
-        Some(area)
-    })
+    AREAS.iter().filter(|area| area.is_of(session)).for_each(|area| area.let_go(OVER));
 }

@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use mote_layout::functions::VALUE_BYTES;
 use mote_layout::site::{Of, RECORD_BYTES, SiteAddresses, SiteRecord};
 use mote_patch::{Code, Edit, Place};
+use mote_sync::{List, Listed, Next};
 
 /// Most objects that share one copy of the library.
 const OBJECTS_MAX: usize = 256;
@@ -103,17 +104,23 @@ pub struct DynamicEvent {
     pub event: Event,
     /// Its description (`mote_layout::describe`).
     pub description: &'static CStr,
-    next: AtomicPtr<DynamicEvent>,
+    next: Next<DynamicEvent>,
 }
 
 impl DynamicEvent {
     /// An event that is off.
     pub const fn new(description: &'static CStr) -> DynamicEvent {
-        DynamicEvent { event: Event::new(), description, next: AtomicPtr::new(core::ptr::null_mut()) }
+        DynamicEvent { event: Event::new(), description, next: Next::new() }
     }
 }
 
-static DYNAMIC: AtomicPtr<DynamicEvent> = AtomicPtr::new(core::ptr::null_mut());
+impl Listed for DynamicEvent {
+    fn next(&self) -> &Next<DynamicEvent> {
+        &self.next
+    }
+}
+
+static DYNAMIC: List<DynamicEvent> = List::new();
 
 /// One site.
 #[derive(Clone, Copy, Debug)]
@@ -328,24 +335,10 @@ fn carried() -> impl Iterator<Item = Range> + Clone {
 
 /// Adds an event without a site.
 pub(crate) fn add_dynamic(event: &'static DynamicEvent) {
-    let mut head = DYNAMIC.load(Ordering::Acquire);
-    loop {
-        event.next.store(head, Ordering::Relaxed);
-        let new = (&raw const *event).cast_mut();
-        match DYNAMIC.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
+    DYNAMIC.add(event);
 }
 
 /// All events without a site.
 pub(crate) fn dynamic() -> impl Iterator<Item = &'static DynamicEvent> {
-    let mut next = DYNAMIC.load(Ordering::Acquire).cast_const();
-    core::iter::from_fn(move || {
-        // SAFETY: the list holds only `&'static` references, never removed.
-        let event = unsafe { next.as_ref() }?;
-        next = event.next.load(Ordering::Acquire);
-        Some(event)
-    })
+    DYNAMIC.iter()
 }

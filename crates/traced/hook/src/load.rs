@@ -6,12 +6,13 @@ use crate::retire::{self, State};
 use crate::{arch, budget, callers, known, nearby, stack, ticks, unwinding, values};
 use core::ffi::CStr;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr};
 use mote_agent::{Callers, Function, Kept, Quota};
 use mote_layout::functions::{
     CODE_AT, HEADER_BYTES, Kind, Memory, Plan, Probe, RECORD_AT, Scope, VALUE_BYTES,
 };
 use mote_patch::{Lasting, Place, add_lasting};
+use mote_sync::{List, Listed, Next};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, PAGE_BYTES};
 use mote_sys::raw::syscall;
@@ -29,21 +30,21 @@ pub(crate) struct Loaded {
     /// The memory of its functions: the plan's bytes, their records, and their counters.
     pub(crate) memory: [Range<usize>; 3],
     pub(crate) state: State,
-    next: AtomicPtr<Loaded>,
+    next: Next<Loaded>,
 }
 
 /// The plans, the last one first.
-static LOADED: AtomicPtr<Loaded> = AtomicPtr::new(core::ptr::null_mut());
+static LOADED: List<Loaded> = List::new();
+
+impl Listed for Loaded {
+    fn next(&self) -> &Next<Loaded> {
+        &self.next
+    }
+}
 
 /// The plans that were taken in.
 pub(crate) fn all() -> impl Iterator<Item = &'static Loaded> {
-    let mut next = LOADED.load(Ordering::Acquire).cast_const();
-    core::iter::from_fn(move || {
-        // SAFETY: the list holds only `&'static` references, never removed.
-        let loaded = unsafe { next.as_ref() }?;
-        next = loaded.next.load(Ordering::Acquire);
-        Some(loaded)
-    })
+    LOADED.iter()
 }
 
 /// Takes in the plan in the file `path`: its functions become events, which are off until a session wants them. Returns
@@ -120,7 +121,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
     unsafe { loaded.write(Loaded::new(plan, memory)) };
     // SAFETY: written just now, and leaked.
     let loaded: &'static Loaded = unsafe { &*loaded };
-    add(loaded);
+    LOADED.add(loaded);
     known::look_by(&loaded.plan);
     add_lasting(&loaded.lasting);
     let records: *const Function = records.leak().cast();
@@ -138,20 +139,7 @@ unsafe fn load_here(path: &CStr) -> Result<usize> {
 
 impl Loaded {
     const fn new(plan: Plan<'static>, memory: [Range<usize>; 3]) -> Loaded {
-        let (state, next) = (State::new(), AtomicPtr::new(core::ptr::null_mut()));
-        Loaded { lasting: Lasting::new(resume), plan, memory, state, next }
-    }
-}
-
-fn add(loaded: &'static Loaded) {
-    let mut head = LOADED.load(Ordering::Acquire);
-    loop {
-        loaded.next.store(head, Ordering::Relaxed);
-        let new = (&raw const *loaded).cast_mut();
-        match LOADED.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
+        Loaded { lasting: Lasting::new(resume), plan, memory, state: State::new(), next: Next::new() }
     }
 }
 

@@ -19,8 +19,8 @@ use crate::arch::read_head;
 use crate::company::Signals;
 use crate::table::{Table, Trap};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::siginfo_t;
+use mote_sync::{List, Listed, Next};
 use mote_sys::signal::chain::{Chain, Handler, Installed, LEVELS};
 use mote_sys::signal::{self, Registers};
 
@@ -35,8 +35,8 @@ const ILL_ILLOPN: c_int = 2;
 static TRAPS: Chain = Chain::new(libc::SIGTRAP);
 static INVALID: Chain = Chain::new(libc::SIGILL);
 
-/// What knows breakpoints that stay, guards ([`crate::Place`]). A list that only grows.
-static LASTING: AtomicPtr<Lasting> = AtomicPtr::new(core::ptr::null_mut());
+/// What knows breakpoints that stay, guards ([`crate::Place`]).
+static LASTING: List<Lasting> = List::new();
 
 /// See [`Lasting::resume`].
 pub type Resume = fn(&'static Lasting, usize, bool) -> Option<usize>;
@@ -48,41 +48,31 @@ pub struct Lasting {
     /// these; the last argument says that there is no breakpoint any more. Called by handlers: it neither waits nor
     /// changes anything.
     pub resume: Resume,
-    next: AtomicPtr<Lasting>,
+    next: Next<Lasting>,
+}
+
+impl Listed for Lasting {
+    fn next(&self) -> &Next<Lasting> {
+        &self.next
+    }
 }
 
 impl Lasting {
     /// One that answers by `resume`.
     pub const fn new(resume: Resume) -> Lasting {
-        Lasting { resume, next: AtomicPtr::new(core::ptr::null_mut()) }
+        Lasting { resume, next: Next::new() }
     }
 }
 
 /// Has `lasting` asked about traps that no batch knows, for good. Once for each, before any of its breakpoints is
 /// there.
 pub fn add_lasting(lasting: &'static Lasting) {
-    let mut head = LASTING.load(Ordering::Acquire);
-    loop {
-        lasting.next.store(head, Ordering::Relaxed);
-        let new = (&raw const *lasting).cast_mut();
-        match LASTING.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
+    LASTING.add(lasting);
 }
 
 /// Where a thread goes on that has met a breakpoint that stays.
 fn lasting(addr: usize, is_gone: bool) -> Option<usize> {
-    let mut next = LASTING.load(Ordering::Acquire).cast_const();
-    // SAFETY: the list holds only `&'static` references, never removed.
-    while let Some(one) = unsafe { next.as_ref() } {
-        if let Some(resume) = (one.resume)(one, addr, is_gone) {
-            return Some(resume);
-        }
-        next = one.next.load(Ordering::Acquire);
-    }
-    None
+    LASTING.iter().find_map(|one| (one.resume)(one, addr, is_gone))
 }
 
 /// Our handlers of each level.
