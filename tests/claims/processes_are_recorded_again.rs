@@ -40,8 +40,8 @@ fn record(way: &[&str], patterns: &[&str], pid: u32, dir: &Path) -> (Option<usiz
 
 /// Bytes of memory that are the process's alone.
 fn private(pid: u32) -> usize {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line");
+    let sums = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("it runs");
+    let line = sums.lines().find_map(|line| line.strip_prefix("Anonymous:")).expect("a line");
     let number = line.trim().strip_suffix(" kB").expect("a unit").parse::<usize>();
     number.expect("a number") << 10
 }

@@ -4,7 +4,7 @@
 use crate::support::command::{json_lines, mote, printed, text};
 use crate::support::compiled::compile;
 use crate::support::counting::counting;
-use crate::support::{Record, has_tool, is_root, skip};
+use crate::support::{Record, has_tool, is_root, programs, skip};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -102,14 +102,14 @@ fn of_a_command_with_and_without_frame_pointers() {
 
 /// `nested.c` sleeps for so many microseconds each time.
 const SLEEPING: &[&str] = &["1000"];
-/// It sleeps now and then, and does little but calls between; others have the CPUs first.
+/// It sleeps now and then, and does little but calls between, and handles signals; others have the CPUs first.
 const CALLING: &[&str] = &["1000", "10000", "1"];
 
 /// `nested.c` as it runs.
 fn running(program: &Path, how: &[&str]) -> Child {
     let mut command = Command::new("nice");
     command
-        .args(["-n", if how == CALLING { "19" } else { "0" }])
+        .args(["-n", if how == CALLING { "5" } else { "0" }])
         .arg(program)
         .arg("100000000")
         .args(how)
@@ -117,7 +117,7 @@ fn running(program: &Path, how: &[&str]) -> Child {
     command.spawn().expect("it starts")
 }
 
-/// Much of its time goes to the code that counts.
+/// Much of its time goes to the code that counts, and to a handler that interrupts that.
 #[test]
 fn of_a_process_whose_calls_are_counted() {
     if !can_be_seen() {
@@ -161,6 +161,43 @@ fn of_a_process_whose_functions_another_recording_has_on() {
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
     assert_whole(&trace, "profile_off_cpu", 500);
+}
+
+/// Another user's process, whose functions were counted before, runs behind a page of a file that never comes: samples
+/// are taken of it, and of all others, and the recording ends.
+#[test]
+fn of_a_stranger_that_holds_up_what_reads_its_memory() {
+    if !can_be_seen() {
+        return;
+    }
+    let keep = TempDir::new().expect("a directory");
+    if !Path::new("/dev/fuse").exists() {
+        return skip("a file that never comes needs /dev/fuse");
+    }
+    let program = compile(&keep, "holds_up.c", &["-O2"]);
+    let file = keep.path().join("served");
+    std::fs::write(&file, "").expect("a file");
+    let mut child = Command::new(&program).arg(file).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    assert!(said.next().is_some_and(|line| line.is_ok_and(|line| line == "there")), "it cannot serve a file");
+    let pid = child.id().to_string();
+    let counts = keep.path().join("counts");
+    let words = ["called", "-p", &pid, "--duration", "100ms"];
+    let counted = counting(&words, &counts).stdin(Stdio::null()).output().expect("it runs");
+    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+    for of in [&["-p", &pid][..], &["-a"]] {
+        let trace = keep.path().join(of.concat());
+        let options = ["--duration", "1s", "-o", text(&trace)];
+        let mut profile = Command::new("timeout");
+        profile.args(["--signal=KILL", "60"]).arg(programs::mote()).arg("profile").args(of).args(options);
+        let output = profile.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {said}", output.status);
+        let view = mote(&["view", text(&trace), "-e", "profile_sample", "--format", "json"]);
+        let samples = json_lines(&printed(view)).filter(|event| event["pid"] == child.id()).count();
+        assert!(samples > 20, "{samples} samples; {said}");
+    }
+    child.kill().and_then(|()| child.wait()).expect("a child");
 }
 
 /// The times at which it sleeps.

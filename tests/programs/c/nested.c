@@ -1,9 +1,11 @@
 // A known tree of calls, deep and with recursion, on several threads; with a second argument the innermost function
 // sleeps for so many microseconds, with a third and a fourth one only each so manieth time, and works for so many
-// turns.
+// turns; then a signal comes each millisecond, whose handler works, too.
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define FUNCTION __attribute__((noinline, noclone))
@@ -38,6 +40,12 @@ FUNCTION static void work(void) {
     for (long n = 0; n < rounds; n++) probed_top();
     value += 1;
 }
+static void handler(int number) {
+    (void)number;
+    for (volatile int n = 0; n < 2000000; n++) {}
+}
+/* A recorder comes into a process by a thread that waits. */
+static void *waits(void *unused) { for (;;) pause(); return unused; }
 FUNCTION static void *thread(void *unused) { work(); value += 1; return unused; }
 
 int main(int argc, char **argv) {
@@ -46,6 +54,14 @@ int main(int argc, char **argv) {
     each = argc > 3 ? atol(argv[3]) : each;
     turns = argc > 4 ? atol(argv[4]) : turns;
     pthread_t threads[THREADS];
+    if (argc > 4) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+        sigaction(SIGPROF, &action, 0);
+        struct itimerval often = {{0, 1000}, {0, 1000}};
+        setitimer(ITIMER_PROF, &often, 0);
+    }
+    pthread_t waiting;
+    pthread_create(&waiting, 0, waits, 0);
     for (int n = 0; n < THREADS; n++) pthread_create(&threads[n], 0, thread, 0);
     work();
     for (int n = 0; n < THREADS; n++) pthread_join(threads[n], 0);

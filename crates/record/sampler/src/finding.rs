@@ -1,8 +1,8 @@
 //! What leads to the slots of processes' threads (`library::tops`), found on a thread of its own: for that it reads
-//! their memory, and a process can hold up whoever does so for as long as it likes (userfaultfd(2), a file system of
-//! its own).
+//! their memory, and a process can hold up whatever does so (`memory`).
 
-use crate::library::{Memory, finder, tops};
+use crate::library::{finder, tops};
+use crate::memory::Memory;
 use mote_layout::stubs::WORDS;
 use mote_symbol::LIBRARY;
 use mote_symbol::collect;

@@ -20,6 +20,7 @@
 //! | `unwind` | a copy of a stack to addresses |
 //! | `modules` | what of a file unwinding needs |
 //! | `library` | the same of our library in a process, and where that says what it has replaced |
+//! | `memory` | memory of a process, to be read while it runs |
 //! | `finding` | the latter for `copies`, on a thread of its own |
 //! | `replaced` | copies of what it has replaced, which a program in the kernel makes with each sample |
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ mod copies;
 mod finding;
 mod library;
 pub mod mappings;
+mod memory;
 mod modules;
 mod programs;
 mod records;

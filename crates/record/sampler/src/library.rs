@@ -5,21 +5,16 @@
 //! What is read is the process's, and is trusted no more than a file of its own.
 
 use crate::arch::RESTORER;
+use crate::memory::Memory;
 use crate::modules::{Bytes, File};
 use mote_journal::Map;
-use mote_layout::functions::COUNTING;
 use mote_layout::stack::FINDER;
 use mote_layout::stubs::{VERSION, VERSION_BEFORE, WORDS};
 use mote_symbol::mapped::table;
 use mote_symbol::{IN_MEMORY, Segment};
-use mote_sys::mem::PAGE_BYTES;
-use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Most bytes of one part of it.
-const PART_MAX: u64 = 4 << 20;
 /// Most segments.
 const SEGMENTS_MAX: usize = 64;
 /// Bytes of the headers (ELF-64).
@@ -31,46 +26,6 @@ const FRAMES: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
 /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`
 const RELATIVE: u8 = 0x1b;
-
-/// The memory of a process, to be read.
-pub(crate) struct Memory(fs::File);
-
-impl Memory {
-    /// `None` when it may not be read.
-    pub(crate) fn of(pid: u32) -> Option<Memory> {
-        fs::File::open(format!("/proc/{pid}/mem")).ok().map(Memory)
-    }
-
-    /// Bytes at an address; `None` when they are not there, or too many.
-    pub(crate) fn bytes(&self, range: Range<u64>) -> Option<Vec<u8>> {
-        let len = range.end.checked_sub(range.start).filter(|len| *len <= PART_MAX)?;
-        let mut bytes = vec![0; usize::try_from(len).ok()?];
-        self.0.read_exact_at(&mut bytes, range.start).ok()?;
-        Some(bytes)
-    }
-
-    /// Bytes around an address, and where they begin: so many before it and behind, but for what is in other pages
-    /// where these are not there.
-    pub(crate) fn around(&self, at: u64, (before, behind): (u64, u64)) -> Option<(u64, Vec<u8>)> {
-        const PAGE: u64 = PAGE_BYTES as u64;
-        let (from, to) = (at.checked_sub(before)?, at.checked_add(behind)?);
-        let page = at - at % PAGE;
-        let ranges = [from..to, from.max(page)..to, from..to.min(page.saturating_add(PAGE))];
-        ranges.into_iter().find_map(|range| Some((range.start, self.bytes(range)?)))
-    }
-
-    /// Whether at an address there is nothing but code that bodies of functions call to be counted.
-    pub(crate) fn counts(&self, at: u64) -> bool {
-        self.words(at - at % PAGE_BYTES as u64) == Some([COUNTING])
-    }
-
-    fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
-        let bytes = self.bytes(at..at.checked_add(8 * N as u64)?)?;
-        let mut words = [0; N];
-        words.iter_mut().zip(bytes.as_chunks::<8>().0).for_each(|(to, word)| *to = u64::from_le_bytes(*word));
-        Some(words)
-    }
-}
 
 /// A program header.
 struct Header {

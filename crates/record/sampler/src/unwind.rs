@@ -1,8 +1,9 @@
 //! From a copy of a stack to addresses.
 
 use crate::arch::{AROUND, Moved, Registers, moved};
-use crate::library::{Memory, tops};
+use crate::library::tops;
 use crate::mappings::Table;
+use crate::memory::Memory;
 use crate::modules::{Bytes, Files, Known};
 use crate::sample::{Given, Raw};
 use framehop::{
@@ -94,6 +95,26 @@ impl Space {
         let (from, code) = self.memory.as_ref()?.around(at, AROUND)?;
         let is_code = |address: u64| self.known.iter().any(|code| code.contains(&address));
         moved(from, usize::try_from(at - from).ok()?, &code, is_code)
+    }
+
+    /// Where a thread is that has these registers, as if there were no code between functions and their probes.
+    fn placed(
+        &self,
+        registers: &Registers,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> (UnwindRegsNative, u64) {
+        let (mut now, mut at) = (registers.to_unwind(), registers.instruction());
+        if self.is_counting(at)
+            && let Ok(body) = read(now.sp())
+        {
+            at = body;
+            now = UnwindRegsNative::new(at, now.sp().wrapping_add(8), now.bp());
+        }
+        if let Some(moved) = self.moved(at) {
+            at = moved.instruction;
+            now = UnwindRegsNative::new(at, now.sp().wrapping_add(moved.pushed), now.bp());
+        }
+        (now, at)
     }
 
     /// Whether frames are known of the code at an address, or of the call that returns there.
@@ -222,17 +243,7 @@ impl Unwinder {
             is_beyond = word.is_none() && address.checked_sub(bottom).is_some_and(|at| at < BEYOND);
             word.ok_or(())
         };
-        let (mut now, mut at) = (registers.to_unwind(), registers.instruction());
-        if space.is_counting(at)
-            && let Ok(body) = read(now.sp())
-        {
-            at = body;
-            now = UnwindRegsNative::new(at, now.sp().wrapping_add(8), now.bp());
-        }
-        if let Some(moved) = space.moved(at) {
-            at = moved.instruction;
-            now = UnwindRegsNative::new(at, now.sp().wrapping_add(moved.pushed), now.bp());
-        }
+        let (mut now, mut at) = space.placed(&registers, &mut read);
         let mut address = FrameAddress::from_instruction_pointer(at);
         let most = to.len() + FRAMES_MAX;
         let end = loop {
@@ -242,7 +253,7 @@ impl Unwinder {
             to.push(at);
             if space.restorers.contains(&at) && address.is_return_address() {
                 let Ok(interrupted) = Registers::interrupted(now.sp(), &mut read) else { break End::Code };
-                (now, at) = (interrupted.to_unwind(), interrupted.instruction());
+                (now, at) = space.placed(&interrupted, &mut read);
                 address = FrameAddress::from_instruction_pointer(at);
                 if interrupted.stack_pointer().wrapping_sub(bottom) > stack.len() as u64 {
                     to.push(at);
