@@ -11,7 +11,7 @@
 //! when calls of handlers have no slot.
 
 use crate::values::Inside;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use mote_agent::{Callers, Function};
 use mote_layout::functions::{Probe, Scope};
 use mote_sync::{define_word, load_word, store_word};
@@ -21,17 +21,27 @@ define_word!("mote_function_caller_place", "8");
 
 /// The numbers of sets of callers, by their bits; 0 for one that is free.
 static SETS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+/// From where on a free one is looked for: one that was given back is used as late as may be, as the word of a thread
+/// may still have its bit whose call of a caller has ended on another thread.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// The bit of the set with a number, 0 for the number 0; `None` when there are too many.
 pub(crate) fn bit(number: u64) -> Option<u64> {
     if number == 0 {
         return Some(0);
     }
-    let is_it = |set: &AtomicU64| {
-        let taken = set.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
-        taken.is_ok() || taken == Err(number)
+    if let Some(bit) = SETS.iter().position(|set| set.load(Ordering::Acquire) == number) {
+        return Some(1 << bit);
+    }
+    let first = NEXT.load(Ordering::Relaxed);
+    let mut places = (first..SETS.len()).chain(0..first);
+    let take = |place: &usize| {
+        let set = SETS.get(*place);
+        set.is_some_and(|set| set.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok())
     };
-    SETS.iter().position(is_it).map(|bit| 1 << bit)
+    let bit = places.find(take)?;
+    NEXT.store((bit + 1) % SETS.len(), Ordering::Relaxed);
+    Some(1 << bit)
 }
 
 /// The set has no functions any more: its bit is free.

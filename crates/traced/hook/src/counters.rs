@@ -15,7 +15,7 @@
 //! fork.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use mote_layout::functions::{COUNTERS_MAX, Counter};
 use mote_sys::fd::{self, Fd};
 use mote_sys::mem::{Mapping, PAGE_BYTES};
@@ -41,6 +41,8 @@ pub(crate) struct Set {
 
 /// The newest one; null before there is any.
 static SET: AtomicPtr<Set> = AtomicPtr::new(core::ptr::null_mut());
+/// How often one was installed: each time threads open its events anew.
+static INSTALLED: AtomicU32 = AtomicU32::new(0);
 
 impl Set {
     /// These counters.
@@ -68,6 +70,7 @@ impl Set {
             unsafe { set.write(self) };
             SET.store(set, Ordering::Release);
         }
+        INSTALLED.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -152,6 +155,8 @@ pub(crate) struct Thread {
     /// Changes whenever its events are opened.
     begun: u32,
     set: Option<&'static Set>,
+    /// The how manieth that was.
+    installed: u32,
     /// How many of the set's are events of perf_event_open(2), and could be opened.
     events: usize,
     failed: bool,
@@ -171,8 +176,10 @@ pub(crate) struct Thread {
 pub(crate) fn read(state: &AtomicPtr<Thread>) -> Reading {
     let (Some(set), Some(thread)) = (Set::newest(), thread_of(state)) else { return Reading::default() };
     let tid = process::tid() as u32;
-    let is_its = thread.set.is_some_and(|known| core::ptr::eq(known, set));
+    let installed = INSTALLED.load(Ordering::Acquire);
+    let is_its = thread.set.is_some_and(|known| core::ptr::eq(known, set)) && thread.installed == installed;
     if !is_its || thread.thread != tid {
+        thread.installed = installed;
         thread.begin(set, tid);
     }
     let mut reading = Reading {
@@ -208,6 +215,7 @@ impl Thread {
             process: 0,
             begun: 0,
             set: None,
+            installed: 0,
             events: 0,
             failed: false,
             overhead: 0,

@@ -8,7 +8,7 @@
 //! for each part of the address space that functions lie in, a few at most.
 
 use crate::arch;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mote_sys::mem::PAGE_BYTES;
 use mote_sys::raw::syscall;
 
@@ -20,6 +20,9 @@ const APART: [isize; 2] = [-(8 << 30), 24 << 30];
 
 /// Pages with copies, in the order of their making; 0 for none.
 static COPIES: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; _];
+
+/// There was no place for one: it is not looked for again, for each function.
+static HAS_NO_PLACE: AtomicBool = AtomicBool::new(false);
 
 fn pages() -> impl Iterator<Item = usize> {
     COPIES.iter().map(|copy| copy.load(Ordering::Acquire)).take_while(|page| *page != 0)
@@ -40,7 +43,11 @@ pub(crate) fn entry_counted(body: usize, has_sequences: bool) -> usize {
     if !has_sequences || is_close(&own) {
         return own;
     }
-    let page = pages().find(is_close).or_else(|| make(body));
+    let page = pages().find(is_close).or_else(|| {
+        let made = if HAS_NO_PLACE.load(Ordering::Relaxed) { None } else { make(body) };
+        HAS_NO_PLACE.fetch_or(made.is_none(), Ordering::Relaxed);
+        made
+    });
     page.map_or(own, |page| page + arch::COUNTING_AT)
 }
 

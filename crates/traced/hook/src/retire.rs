@@ -99,9 +99,11 @@ fn retire(file: &Fd, number: u64) -> Result<usize> {
     let (mut pairs, mut at) = ([[0_u64; 2]; AT_ONCE], RETIRED_AT as u64);
     let code = retired().flat_map(|loaded| loaded.plan.memories());
     let code = code.map(|memory| [memory.address, memory.address + memory.len]);
+    // They lead to code only.
+    let copies = nearby::copies().filter(|_| retired().next().is_some());
     let mut all = [[begin as u64, (begin + bytes) as u64], stack::tops()]
         .into_iter()
-        .chain(nearby::copies().map(|[begin, end]| [begin as u64, end as u64]))
+        .chain(copies.map(|[begin, end]| [begin as u64, end as u64]))
         .chain(code);
     let mut count = 0;
     loop {
