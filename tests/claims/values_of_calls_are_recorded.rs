@@ -167,9 +167,12 @@ fn filters_choose_by_them() {
     let keep = tempfile::tempdir().expect("a directory");
     let program = compile(&keep, "values.c", &["-O2", "-g"]);
     let count = |function: &str, filter: &str| {
-        let words = ["-f", &format!("{function}(..)"), "--filter", filter];
-        let trace = Record::program(&[&program]).with(&words).run().ends_with(0);
-        trace.events().len()
+        // A rule that names an argument has it recorded.
+        [format!("{function}(..)"), function.to_owned()].map(|pattern| {
+            let words = ["-f", &pattern, "--filter", filter];
+            let trace = Record::program(&[&program]).with(&words).run().ends_with(0);
+            trace.events().len()
+        })
     };
     for (filter, expected) in [
         ("a == \"first\"", 1),
@@ -177,12 +180,20 @@ fn filters_choose_by_them() {
         ("retval != \"first\"", 1),
         ("bad == \"(unreadable)\" && end == 0", 2),
     ] {
-        assert_eq!(count("texts", filter), expected, "{filter}");
+        assert_eq!(count("texts", filter), [expected; 2], "{filter}");
     }
     for (filter, expected) in
         [("a == -5 && retval < 0", 1), ("f == -1", 1), ("retval > 0", 0), ("d > 9223372036854775807", 1)]
     {
-        assert_eq!(count("numbers", filter), expected, "{filter}");
+        assert_eq!(count("numbers", filter), [expected; 2], "{filter}");
+    }
+    let rule = "f:num* if a == -5 do count by d";
+    let trace = Record::program(&[&program]).with(&["-f", "numbers", "--on", rule]).run().ends_with(0);
+    assert!(!trace.err.contains("has no field"), "{}", trace.err);
+    for (words, has) in [("duration >= 0", false), ("a == -5", true)] {
+        let trace =
+            Record::program(&[&program]).with(&["-f", "numbers", "--filter", words]).run().ends_with(0);
+        assert!(trace.events().iter().all(|event| event.fields.contains_key("a") == has), "{words}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::parse::{self, Parser};
-use crate::syntax::{Action, ActionKind, Expr, SpeculationKey};
+use crate::syntax::{Action, ActionKind, Expr, ExprKind, SpeculationKey};
 use mote_pattern::Pattern;
 
 /// How a rule was written: what its [source](Rule::source) is.
@@ -291,6 +291,14 @@ impl Rule {
             || with_flags && self.has(|kind| matches!(kind, ActionKind::Set(_) | ActionKind::Clear(_)))
     }
 
+    /// Whether it names something that is none of these: a field, or a label of one.
+    pub fn names_others(&self, than: &[&str]) -> bool {
+        let is_name =
+            |expr: &Expr| matches!(&expr.kind, ExprKind::Name(name) if !than.contains(&name.as_str()));
+        let has = |expr: &Expr| expr.has(&is_name);
+        self.condition.as_ref().is_some_and(has) || self.actions.iter().any(|action| action.kind.has(&has))
+    }
+
     pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
         self.condition.as_ref().is_some_and(|expr| expr.has_context(is))
             || self.actions.iter().any(|action| action.kind.has_context(is))
@@ -313,7 +321,6 @@ fn record(span: Span) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syntax::ExprKind;
 
     #[test]
     fn rules_are_read() {
@@ -321,6 +328,9 @@ mod tests {
         assert!(rule.matches("net", "packet_in") && rule.records() && !rule.speculates());
         assert_eq!(rule.actions.len(), 3);
         assert!(matches!(&rule.actions[0].kind, ActionKind::Count { by } if by.len() == 2));
+        assert!(rule.names_others(&["len"]) && !rule.names_others(&["proto", "len"]));
+        let rule = Rule::parse("f:a if duration > 5 && !(3 in (1, key)) do record").unwrap();
+        assert!(rule.names_others(&["duration"]) && !rule.names_others(&["duration", "key"]));
         let rule = Rule::parse("http:begin do speculate").unwrap();
         assert!(rule.condition.is_none() && rule.speculates() && !rule.records());
         let rule =

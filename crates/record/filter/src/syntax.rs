@@ -34,24 +34,37 @@ impl Expr {
 
     /// Whether a context whose name is so is in it; `ctx.` is left out of names.
     pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
-        let member = |member: &Member| match member {
-            Member::One(one) => one.has_context(is),
-            Member::Range(first, last) => first.has_context(is) || last.has_context(is),
-        };
-        match &self.kind {
+        self.has(&|expr| match &expr.kind {
             ExprKind::Context(name) => is(name.strip_prefix("ctx.").unwrap_or(name)),
-            ExprKind::Integer(_) | ExprKind::Float(_) | ExprKind::String(_) | ExprKind::Name(_) => false,
-            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.has_context(is) || b.has_context(is),
             // It compares with `$last`.
-            ExprKind::Call(name, _) if name == "changed" && is("last.") => true,
+            ExprKind::Call(name, _) => name == "changed" && is("last."),
+            ExprKind::ElapsedBy(_) => is("elapsed"),
+            _ => false,
+        })
+    }
+
+    /// Whether it, or an expression in it, is so.
+    pub(crate) fn has(&self, is: &dyn Fn(&Expr) -> bool) -> bool {
+        let member = |member: &Member| match member {
+            Member::One(one) => one.has(is),
+            Member::Range(first, last) => first.has(is) || last.has(is),
+        };
+        let inside = || match &self.kind {
+            ExprKind::Integer(_)
+            | ExprKind::Float(_)
+            | ExprKind::String(_)
+            | ExprKind::Name(_)
+            | ExprKind::Context(_) => false,
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => a.has(is) || b.has(is),
             ExprKind::Call(_, arguments) => {
-                arguments.iter().any(|one| matches!(one, Argument::Expr(expr) if expr.has_context(is)))
+                arguments.iter().any(|one| matches!(one, Argument::Expr(expr) if expr.has(is)))
             }
-            ExprKind::Unary(_, inner) => inner.has_context(is),
-            ExprKind::ElapsedBy(key) => is("elapsed") || key.expr.has_context(is),
-            ExprKind::And(list) | ExprKind::Or(list) => list.iter().any(|expr| expr.has_context(is)),
-            ExprKind::In(left, members) => left.has_context(is) || members.iter().any(member),
-        }
+            ExprKind::Unary(_, inner) => inner.has(is),
+            ExprKind::ElapsedBy(key) => key.expr.has(is),
+            ExprKind::And(list) | ExprKind::Or(list) => list.iter().any(|expr| expr.has(is)),
+            ExprKind::In(left, members) => left.has(is) || members.iter().any(member),
+        };
+        is(self) || inside()
     }
 
     /// Levels of the tree.
@@ -254,13 +267,16 @@ pub(crate) enum ActionKind {
 impl ActionKind {
     /// Whether a context whose name is so is in it: see [`Expr::has_context`].
     pub(crate) fn has_context(&self, is: &dyn Fn(&str) -> bool) -> bool {
+        self.has(&|expr| expr.has_context(is))
+    }
+
+    /// Whether one of its expressions is so.
+    pub(crate) fn has(&self, is: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
-            ActionKind::Count { by } => by.iter().any(|expr| expr.has_context(is)),
-            ActionKind::Histogram { value, by } => {
-                value.has_context(is) || by.iter().any(|expr| expr.has_context(is))
-            }
-            ActionKind::Last { fields, .. } => fields.iter().any(|expr| expr.has_context(is)),
-            ActionKind::Emit { fields, .. } => fields.iter().any(|(_, expr)| expr.has_context(is)),
+            ActionKind::Count { by } => by.iter().any(is),
+            ActionKind::Histogram { value, by } => is(value) || by.iter().any(is),
+            ActionKind::Last { fields, .. } => fields.iter().any(is),
+            ActionKind::Emit { fields, .. } => fields.iter().any(|(_, expr)| is(expr)),
             ActionKind::Record
             | ActionKind::Set(_)
             | ActionKind::Clear(_)
@@ -275,7 +291,7 @@ impl ActionKind {
             | ActionKind::Discard(None) => false,
             ActionKind::Speculate(Some(key))
             | ActionKind::Commit(Some(key))
-            | ActionKind::Discard(Some(key)) => key.expr.has_context(is),
+            | ActionKind::Discard(Some(key)) => is(&key.expr),
         }
     }
 }

@@ -5,8 +5,9 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use mote_catalog::FAMILIES;
 use mote_filter::{Diagnostic, Rule};
-use mote_functions::Pattern;
-use mote_layout::functions::PROVIDER;
+use mote_functions::{DECLARED, Pattern, Values};
+use mote_layout::functions::{PROVIDER, function_of};
+use mote_pattern::Glob;
 use mote_probes::is_probe;
 use std::path::PathBuf;
 
@@ -85,7 +86,8 @@ impl clap::Args for Rules {
                 FUNCTION,
                 "PATTERN",
                 "Put probes into the functions that match PATTERN (NAME, FILE:NAME or @SOURCE) of a program that need not \
-                 know of mote; each call is an event f:NAME, recorded when it returns, with its duration",
+                 know of mote; each call is an event f:NAME, recorded when it returns, with its duration; and with its \
+                 arguments, if a rule names one, or PATTERN ends with (..)",
             )
             .short('f'),
             many(
@@ -153,6 +155,9 @@ impl FromArgMatches for Rules {
         let sides = Sides::of(&groups);
         groups.into_iter().try_for_each(|group| self.add(group, &sides)).map_err(wrong)?;
         self.rules.extend(of_functions(&self.under, None).map_err(wrong)?);
+        for function in &mut self.functions {
+            *function = with_what_is_named(function, &self.rules).map_err(wrong)?;
+        }
         if self.rules.is_empty() && self.objects.is_empty() {
             self.rules.push(Rule::record("*"));
             self.is_default = true;
@@ -212,6 +217,32 @@ pub(crate) fn events_of(pattern: &str) -> Result<Vec<String>, String> {
     Ok(match pattern.name() {
         name if name.is_empty() || name.contains(['<', '(', ' ']) => vec![format!("{PROVIDER}:*")],
         name => vec![format!("{PROVIDER}:{name}"), format!("{PROVIDER}:{name}@*")],
+    })
+}
+
+/// What events of functions have without their arguments: fields and labels.
+const ALWAYS: [&str; 4] = ["duration", "end", "returned", "unwound"];
+
+/// The pattern of functions, with all that debug information has of their arguments if a rule about them names one, and
+/// the pattern says nothing of arguments itself.
+///
+/// # Errors
+/// For a person: the pattern is none.
+fn with_what_is_named(text: &str, rules: &[Rule]) -> Result<String, String> {
+    let pattern = Pattern::new(text)?;
+    let events = events_of(text)?;
+    let is_about = |rule: &&Rule| {
+        let covers = |event: &String| {
+            let name = function_of(event).unwrap_or(event);
+            let of_rule = function_of(rule.pattern());
+            rule.matches(PROVIDER, name) || of_rule.is_some_and(|its| Glob::new(name).matches(its))
+        };
+        events.iter().any(covers)
+    };
+    let names_arguments = || rules.iter().filter(is_about).any(|rule| rule.names_others(&ALWAYS));
+    Ok(match pattern.values {
+        Values::Nothing if names_arguments() => format!("{text}{DECLARED}"),
+        _ => text.to_owned(),
     })
 }
 

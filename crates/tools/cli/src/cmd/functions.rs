@@ -59,7 +59,7 @@ had not returned when the recording ended, and those that had begun before, are 
 
 --count records nothing: the process counts, which takes a nanosecond or two for a call, and nothing is lost to threads,
 signals, fork or the end of the process. A jump back to a function's first instruction counts as a call. --under-way
-counts returns, too, for some 10 ns: a call that an exception or longjmp has ended is noticed at the thread's next call
+counts returns, too, for some 6 ns: a call that an exception or longjmp has ended is noticed at the thread's next call
 from the same place or above. The recording has the counts as a table, which `mote report` shows, too.
 
 A line of --graph: when it began (UTC), the thread, the function, how long it took, its arguments; below it with the
@@ -77,8 +77,8 @@ exception has ended the call. Texts are up to 200 characters. Of structures, and
 the first members: of `r`, `r_id`.
 
 What cannot have a probe is counted and said with its reason: functions that return in ways of their own (setjmp,
-vfork), and those with too little room at their begin. Programs need glibc 2.34 or newer; Go programs and static ones
-are refused.
+vfork), and those with too little room at their begin. Programs need glibc 2.34 or newer; of static ones, and of those
+with another C library, calls can be counted only (--count without --under-way). Go programs are refused.
 
 JSON: one object. Its keys are stable; times are nanoseconds:
   functions  [{name, calls, total_ns, total_self_ns,
