@@ -87,6 +87,14 @@ pub fn read_table(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The addresses of the mapping of a line of `/proc/PID/maps`; `None` when it is no such line.
+#[must_use]
+pub fn addresses(line: &str) -> Option<Range<u64>> {
+    let (begin, end) = line.split_once(' ')?.0.split_once('-')?;
+    let hex = |digits| u64::from_str_radix(digits, 16).ok();
+    Some(hex(begin)?..hex(end)?)
+}
+
 /// The mappings of a process that hold code; none when it has gone or may not be looked at.
 #[must_use]
 pub fn code(pid: u32) -> Vec<Mapped> {

@@ -435,7 +435,7 @@ fn mappings(pid: i32, inode: u64) -> Vec<Range<u64>> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, _, _, _, number, path, ..] = words.get(..)? else { return None };
         let is_it = path.strip_prefix("/memfd:") == Some(NAME) && number.parse() == Ok(inode);
-        is_it.then(|| image::range_of(line))?
+        is_it.then(|| mapped::addresses(line))?
     };
     maps.lines().filter_map(one).collect()
 }

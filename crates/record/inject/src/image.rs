@@ -81,7 +81,7 @@ fn room_behind(code: &Code, mapped: &Mapped, bytes: u64) -> Option<u64> {
 /// (`VM_MAYWRITE`, arch/x86/entry/vdso/vma.c).
 fn room_in_vdso(pid: u32, memory: &File, bytes: usize, left: &[u8]) -> Option<(u64, Vec<u8>)> {
     let maps = mapped::table(&format!("/proc/{pid}/maps"));
-    let end = maps.lines().find(|line| line.ends_with("[vdso]")).and_then(range_of)?.end;
+    let end = maps.lines().find(|line| line.ends_with("[vdso]")).and_then(mapped::addresses)?.end;
     let address = end.checked_sub(bytes as u64)? & !15;
     let mut now = vec![0; (end - address) as usize];
     memory.read_exact_at(&mut now, address).ok()?;
@@ -124,7 +124,7 @@ pub(crate) fn ours(pid: u32) -> Vec<(Range<u64>, u64)> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, protection, offset, _, _, path, ..] = words.get(..)? else { return None };
         let is_code = protection.contains('x') && *path == IN_MEMORY;
-        is_code.then_some((range_of(line)?, u64::from_str_radix(offset, 16).ok()?))
+        is_code.then_some((mapped::addresses(line)?, u64::from_str_radix(offset, 16).ok()?))
     };
     maps.lines().filter_map(one).collect()
 }
@@ -155,14 +155,7 @@ pub(crate) fn loaded(pid: u32, memory: &File, library: &[u8], functions: [&str; 
 
 /// Where a process has mapped something, by address.
 pub(crate) fn mappings(pid: u32) -> Vec<Range<u64>> {
-    mapped::table(&format!("/proc/{pid}/maps")).lines().filter_map(range_of).collect()
-}
-
-/// The addresses of a line of `/proc/PID/maps`.
-pub(crate) fn range_of(line: &str) -> Option<Range<u64>> {
-    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
-    let hex = |digits| u64::from_str_radix(digits, 16).ok();
-    Some(hex(start)?..hex(end)?)
+    mapped::table(&format!("/proc/{pid}/maps")).lines().filter_map(mapped::addresses).collect()
 }
 
 /// A place for memory of ours, away from all that is mapped, or will be: what the kernel chooses next lies elsewhere.

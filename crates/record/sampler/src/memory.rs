@@ -7,7 +7,7 @@
 //! A look reads all mappings, of which a process with probes has thousands: it is good for the reads of one round.
 
 use mote_layout::functions::COUNTING;
-use mote_symbol::mapped::{FileId, table, user};
+use mote_symbol::mapped::{FileId, addresses, table, user};
 use mote_sys::fd;
 use mote_sys::mem::{PAGE_BYTES, sealed_memfd};
 use std::cell::RefCell;
@@ -57,7 +57,7 @@ impl Files {
         if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
             let maps = table(&self.maps);
             self.mapped = maps.lines().filter_map(file).collect();
-            self.end = maps.lines().next_back().and_then(range_of).map_or(0, |last| last.end);
+            self.end = maps.lines().next_back().and_then(addresses).map_or(0, |last| last.end);
             self.looked = Some(Instant::now());
         }
         range.end > self.end
@@ -111,13 +111,7 @@ impl Memory {
 /// not told.
 fn file(line: &str) -> Option<Range<u64>> {
     let is_other = FileId::parse(line).is_some_and(|file| Some(file.device) != *IN_MEMORY);
-    is_other.then(|| range_of(line).unwrap_or(0..u64::MAX))
-}
-
-fn range_of(line: &str) -> Option<Range<u64>> {
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    let (begin, rest) = line.split_once('-')?;
-    Some(address(begin)?..address(rest.split(' ').next()?)?)
+    is_other.then(|| addresses(line).unwrap_or(0..u64::MAX))
 }
 
 #[cfg(test)]
